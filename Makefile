@@ -1,0 +1,119 @@
+# Bare make prints what can be made. Everything works from a clean clone.
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+SHELL := bash
+
+KILLS ?= 200
+FUZZTIME ?= 30s
+
+# How often a repeating test repeats at most (0: its full count).
+ifdef REPS
+export PAWL_REPS := $(REPS)
+endif
+
+# What a user of the library compiles must also pass on these systems.
+ELSEWHERE = darwin windows
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard
+
+.PHONY: help
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the pawl binary into .bin
+	@scripts/build
+
+.PHONY: demo
+demo: build ## watch a paused holder come back from the dead and be refused
+	@.bin/pawl demo zombie
+
+.PHONY: test
+test: ## everything: checks, then every test once and with the race detector
+	@scripts/deps
+	@$(MAKE) --no-print-directory pinned
+	@scripts/test
+
+.PHONY: check
+check: fmt-check vet lint tidy-check .bin/testcount ## format, vet, staticcheck, tidy, quick tests; Go alone
+	@.bin/testcount go test -json -short work
+	@cd tools && GOWORK=off ../.bin/testcount go test -json -short ./...
+
+.PHONY: generate
+generate: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc ## generate code from the .proto files
+	cd api && ../.bin/buf lint && ../.bin/buf generate
+
+.PHONY: fmt
+fmt: .bin/gofumpt ## format every Go file
+	@set -o pipefail; scripts/gofiles | xargs .bin/gofumpt -w
+
+.PHONY: fmt-check
+fmt-check: .bin/gofumpt
+	@set -o pipefail; files=$$(scripts/gofiles | xargs .bin/gofumpt -l) || exit 1; \
+	if [ -n "$$files" ]; then echo "not formatted (make fmt mends it):"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet in every module, for other systems too
+	@go vet work
+	@cd tools && GOWORK=off go vet ./...
+	@for os in $(ELSEWHERE); do echo "GOOS=$$os go vet"; GOOS=$$os go vet $(PORTABLE) || exit 1; done
+
+.PHONY: lint
+lint: .bin/staticcheck ## staticcheck in every module
+	@tools/each "$(CURDIR)/.bin/staticcheck" ./...
+	@cd tools && GOWORK=off ../.bin/staticcheck ./...
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	@tools/each --tidy
+
+.PHONY: tidy-check
+tidy-check:
+	@tools/each --tidy-check
+
+.PHONY: golden
+golden: ## rewrite the golden files of the public API and of users' modules
+	@go test ./internal/tidy -update
+
+.PHONY: fuzz
+fuzz: ## fuzz every decoder for FUZZTIME each (30s)
+	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: soak
+soak: ## every test with its full count of repetitions
+	PAWL_REPS=0 go test -count=1 -timeout 4h work
+
+.PHONY: soak-kill
+soak-kill: build ## SIGKILL the server under load, KILLS times (200)
+	@cd cmd/pawl && go test -count=1 -timeout 4h -run '^TestSoakKill$$' -v ./soak -kills $(KILLS)
+
+.PHONY: bench-quick
+bench-quick: build .bin/etcd ## pawl and etcd's Mutex side by side, two minutes
+	@cd bench && go run . quick
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf .bin
+
+# Tools. Their versions are pinned in tools/go.mod, a module of its own, so that
+# they raise nobody's versions. protoc-gen-go is the exception: it comes from
+# the very protobuf that the generated code is compiled with.
+.PHONY: pinned
+pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount
+
+.bin/buf: PKG = github.com/bufbuild/buf/cmd/buf
+.bin/protoc-gen-go-grpc: PKG = google.golang.org/grpc/cmd/protoc-gen-go-grpc
+.bin/gofumpt: PKG = mvdan.cc/gofumpt
+.bin/staticcheck: PKG = honnef.co/go/tools/cmd/staticcheck
+.bin/etcd: PKG = go.etcd.io/etcd/server/v3
+.bin/testcount: PKG = ./testcount
+
+.bin/buf .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/etcd: tools/go.mod
+	@echo "building $@ (pinned in tools/go.mod)"
+	@cd tools && GOWORK=off go build -o ../$@ $(PKG)
+
+.bin/testcount: $(wildcard tools/testcount/*.go)
+	@cd tools && GOWORK=off go build -o ../$@ $(PKG)
+
+.bin/protoc-gen-go: go.mod
+	@echo "building $@ (as pinned in go.mod)"
+	@go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go

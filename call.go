@@ -1,0 +1,65 @@
+package pawl
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+type callKind uint8
+
+const (
+	callOpen callKind = iota
+	callAcquire
+	callRelease
+	callCheck
+)
+
+// call is one question of a caller that waits for its answer. It is decided
+// once: by the core with an answer, or by the caller, who gives up.
+type call struct {
+	kind callKind
+	// What an acquire asks for; ctx lends its values to the lease's context.
+	name, label string
+	try         bool
+	ctx         context.Context
+	client      *Client
+	// on is the lease that a release or a check names.
+	on *Lease
+
+	decided atomic.Bool
+	done    chan struct{}
+	lease   *Lease
+	err     error
+
+	// request is the core's.
+	request *request
+}
+
+func newCall(kind callKind) *call { return &call{kind: kind, done: make(chan struct{})} }
+
+// answer gives the caller its answer; false when it has given up.
+func (c *call) answer(l *Lease, err error) bool {
+	if !c.decided.CompareAndSwap(false, true) {
+		return false
+	}
+	c.lease, c.err = l, err
+	close(c.done)
+	return true
+}
+
+// giveUp is the caller's; false when the answer was quicker and is, or is about
+// to be, there.
+func (c *call) giveUp() bool { return c.decided.CompareAndSwap(false, true) }
+
+// wait returns the answer, or given up when ctx ended first.
+func (c *call) wait(ctx context.Context) (l *Lease, err error, given bool) {
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if c.giveUp() {
+			return nil, nil, true
+		}
+		<-c.done
+	}
+	return c.lease, c.err, false
+}

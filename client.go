@@ -1,0 +1,173 @@
+package pawl
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/hook"
+)
+
+const (
+	ttlDefault = 15 * time.Second
+	ttlMin     = time.Second
+	ttlMax     = 24 * time.Hour
+	// dialMax bounds Dial when its context has no deadline.
+	dialMax = 15 * time.Second
+	// closeMax bounds Close.
+	closeMax = time.Second
+)
+
+var noContext = context.Background()
+
+// Options of a Client. The zero Options are fine for a server on this machine.
+type Options struct {
+	// TTL is how long the server keeps this client's leases when it hears
+	// nothing of it: 1 s to 24 h; 0: 15 s. It is also about how long others
+	// wait when this client dies.
+	TTL time.Duration
+	// Label is what this client calls itself, for people; at most 256 bytes.
+	Label string
+	// TLS secures the connection; nil: none.
+	TLS *tls.Config
+	// Logger is told what Events tells; nil: nobody is.
+	Logger *slog.Logger
+}
+
+// Client holds one session with a cell and all its leases. Its methods may be
+// called by several goroutines.
+type Client struct {
+	options    Options
+	clock      clock.Clock
+	dialServer func(context.Context, string) (net.Conn, error)
+
+	core    *core // the loop's
+	stream  *stream
+	intake  intake
+	lines   chan lineEvent
+	streams sync.WaitGroup
+
+	events  chan Event
+	log     chan Event
+	trouble atomic.Pointer[error]
+	ended   chan struct{}
+	logged  sync.WaitGroup
+}
+
+// Dial connects to a cell by any of its servers, "host:port" each, and opens a
+// session. It returns when that is done, when ctx ends, or after 15 seconds if
+// ctx has no deadline. Errors: ErrUnavailable, ErrDenied, ErrInvalid,
+// ErrStoreRolledBack, ctx's error.
+func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
+	if o.TTL == 0 {
+		o.TTL = ttlDefault
+	}
+	switch {
+	case len(servers) == 0:
+		return nil, fmt.Errorf("pawl: dial: %w: no server was named", ErrInvalid)
+	case o.TTL < ttlMin || o.TTL > ttlMax:
+		return nil, fmt.Errorf("pawl: dial: %w: the TTL is %v; %v to %v was expected", ErrInvalid, o.TTL, ttlMin, ttlMax)
+	}
+	c := newClient(ctx, servers, o)
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, dialMax)
+		defer cancel()
+	}
+	opened := newCall(callOpen)
+	c.submit(op{call: opened})
+	_, err, given := opened.wait(ctx)
+	if given {
+		err = errors.Join(interrupted(ctx, nil), unavailable(c.troubled()))
+	}
+	if err != nil {
+		c.shut(1)
+		return nil, fmt.Errorf("pawl: dial %q: %w", servers, err)
+	}
+	return c, nil
+}
+
+func newClient(ctx context.Context, servers []string, o Options) *Client {
+	parts := hook.From(ctx)
+	c := &Client{
+		options: o, clock: parts.Clock, dialServer: parts.Dial,
+		intake: intake{ready: make(chan struct{}, 1)},
+		lines:  make(chan lineEvent, 64),
+		events: make(chan Event, eventsKept),
+		ended:  make(chan struct{}),
+	}
+	if c.clock == nil {
+		c.clock = clock.System()
+	}
+	c.core = newCore(append([]string(nil), servers...), o, c.clock.Now(), rand.Float64)
+	if parts.Opened != nil {
+		c.core.opened = parts.Opened
+	}
+	if o.Logger != nil {
+		c.log = make(chan Event, eventsKept)
+		c.logged.Go(func() { narrate(o.Logger, c.log) })
+	}
+	go c.run()
+	return c
+}
+
+// Acquire waits in the queue of a name until it is granted or ctx ends. Waiting
+// goes on over lost connections and restarts of the server, and if the session
+// is lost meanwhile in a new one, at the end of the queue.
+//
+// An error means that no lease is held, and none will be: what the server may
+// grant all the same is given back. Errors: ctx's error, ErrUnavailable with it
+// when no server could be reached; ErrDenied, ErrConflict, ErrInvalid,
+// ErrExhausted, ErrStoreRolledBack, ErrClosed; and with Claim what the guard
+// said.
+func (c *Client) Acquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
+	return c.acquire(ctx, name, false, options)
+}
+
+// TryAcquire is Acquire without waiting in the queue: it returns a *HeldError,
+// which matches ErrHeld, when the name is not free. It waits for a server, until
+// ctx ends or for one TTL (ErrUnavailable).
+func (c *Client) TryAcquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
+	return c.acquire(ctx, name, true, options)
+}
+
+// Events tells of changes of the session, in order. The channel is closed by
+// Close. It keeps 64 events; when nobody reads, the oldest are dropped.
+func (c *Client) Events() <-chan Event { return c.events }
+
+// Close ends the session, which releases all its leases, and returns when no
+// goroutine of the client is left: after one second at the latest, with
+// ErrUnavailable if no server could be told, which then finds out by the TTL.
+// The contexts of leases end first, but Close does not wait for the work under
+// them: Do does. Closing twice is fine.
+func (c *Client) Close() error {
+	c.shut(closeMax)
+	if c.core.unconfirmed {
+		return fmt.Errorf("pawl: close: %w", unavailable(c.core.line.trouble))
+	}
+	return nil
+}
+
+func (c *Client) shut(within time.Duration) {
+	c.submit(op{close: within})
+	<-c.ended
+	c.logged.Wait()
+}
+
+func (c *Client) submit(o op) bool { return c.intake.put(o) }
+
+// troubled says what is wrong with the connection; nil when nothing is.
+func (c *Client) troubled() error {
+	if p := c.trouble.Load(); p != nil {
+		return *p
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+func newAcquire() *cobra.Command {
+	var ttl, wait durationFlag
+	var session, label, requestID string
+	cmd := &cobra.Command{
+		Use:   "acquire NAME",
+		Short: "Acquire a lease and print it as one line of JSON",
+		Long: `Acquire prints the lease as one line of JSON: its id, its fencing token, its TTL.
+The lease ends with the TTL unless "pawl renew" renews it in time, and the TTL
+counts from the grant. Show the fencing token to whatever the lease protects;
+"pawl run" does the renewing for a command.
+
+Without --wait there is one try. While it waits, the name's queue keeps its
+place; a signal, or the end of the connection, gives the place up at once.
+
+` + exitHelp,
+		Example: `  pawl acquire orders/7 --ttl 30s
+  pawl acquire orders/7 --wait 1m --label "$USER@$HOSTNAME"
+  LEASE=$(pawl acquire orders/7 | jq -r .lease); pawl release "$LEASE"`,
+		Args: names("NAME"),
+	}
+	f := cmd.Flags()
+	servers := serversFlag(f)
+	f.Var(&ttl, "ttl", "TTL of the lease, 1s to 24h (default 15s)")
+	f.VarP(&wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s or absent: one try")
+	f.StringVar(&session, "session", "", "session that the lease shall belong to, instead of one of its own with a TTL")
+	f.StringVar(&label, "label", "", "what others see of the holder (default this host's name)")
+	f.StringVar(&requestID, "request-id", "", "makes the command safe to repeat: a repeat finds the lease of the first")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkAcquire(cmd, args[0], ttl, wait, label, session); err != nil {
+			return err
+		}
+		if !cmd.Flags().Changed("label") {
+			label = hostLabel()
+		}
+		if requestID == "" {
+			requestID = rand.Text()
+		}
+		c, err := newClient(cmd, *servers)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		ctx, stop := untilSignal(cmd.Context())
+		defer stop()
+		lease, err := acquire(ctx, c, &linkpb.AcquireRequest{
+			Name: args[0], Session: session, TtlNano: int64(ttl.value), WaitNano: int64(wait.value),
+			Label: label, RequestId: requestID,
+		})
+		if err != nil {
+			return err
+		}
+		return printJSON(cmd.OutOrStdout(), lease)
+	}
+	return cmd
+}
+
+// checkAcquire says on the spot what the server would refuse.
+func checkAcquire(cmd *cobra.Command, name string, ttl, wait durationFlag, label, session string) error {
+	if err := locktable.ValidName(name); err != nil {
+		return usage(cmd, "NAME: %v", err)
+	}
+	if ttl.given {
+		if session != "" {
+			return usage(cmd, "both --ttl and --session are given; expected one: a lease of a session has the session's TTL")
+		}
+		if err := locktable.ValidTTL(ttl.value); err != nil {
+			return usage(cmd, "--ttl: %v", err)
+		}
+	}
+	if err := locktable.ValidWait(wait.value); err != nil {
+		return usage(cmd, "--wait: %v", err)
+	}
+	if err := locktable.ValidLabel(label); err != nil {
+		return usage(cmd, "--label: %v", err)
+	}
+	return nil
+}
+
+// acquire asks for a lease. The request id makes it safe to ask again after a
+// lost answer.
+func acquire(ctx context.Context, c *client, q *linkpb.AcquireRequest) (rest.LeaseBody, error) {
+	var a *linkpb.AcquireResponse
+	err := c.call(ctx, time.Duration(q.WaitNano), func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
+		a, err = l.Acquire(ctx, q)
+		return err
+	})
+	if err != nil {
+		return rest.LeaseBody{}, heldError(q.GetName(), err)
+	}
+	return rest.LeaseBody{
+		Lease: a.GetLease(), Name: a.GetName(), Token: rest.Token(a.GetToken()), Fence: rest.Token(a.GetFence()),
+		Cell: a.GetCell(), Session: a.GetSession(), TTL: rest.Duration(a.GetTtlNano()),
+		Waited: rest.Duration(a.GetWaitedNano()), Slot: a.GetSlot(),
+	}, nil
+}
+
+// heldError adds to a refusal who holds the name, and what a break needs.
+func heldError(name string, err error) error {
+	r := refusedOf(err)
+	if r.GetReason() != linkpb.Reason_REASON_HELD || r.GetHolder() == nil {
+		return err
+	}
+	return failed(exitNotAcquired, "%s is %s", shown(name), describe(holderBody(r.GetHolder())))
+}
+
+func newRenew() *cobra.Command {
+	var asSession bool
+	cmd := &cobra.Command{
+		Use:   "renew LEASE",
+		Short: "Renew a lease",
+		Long: `Renew renews the session of a lease, and so every lease of that session, for its
+whole TTL from now. Its exit code is 70 when the lease is gone: then stop acting
+on what it protected.
+
+` + exitHelp,
+		Example: `  pawl renew "$LEASE" || exit`,
+		Args:    names("LEASE"),
+	}
+	servers := serversFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asSession, "session", false, "the argument is the id of a session")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
+			out := rest.SessionBody{Session: args[0]}
+			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
+				if asSession {
+					a, err := l.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: args[0]})
+					out.TTL = rest.Duration(a.GetTtlNano())
+					return err
+				}
+				a, err := l.RenewLease(ctx, &linkpb.RenewLeaseRequest{Lease: args[0]})
+				out.Session, out.TTL = a.GetSession(), rest.Duration(a.GetTtlNano())
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return printJSON(cmd.OutOrStdout(), out)
+		})
+	}
+	return cmd
+}
+
+func newRelease() *cobra.Command {
+	var asSession bool
+	cmd := &cobra.Command{
+		Use:   "release LEASE",
+		Short: "Release a lease",
+		Long: `Release ends a lease; whoever waits for its name next is granted at once. A late
+release does nothing to a lease that came after. Its exit code is 70 when the
+lease is gone already.
+
+` + exitHelp,
+		Example: `  pawl release "$LEASE"`,
+		Args:    names("LEASE"),
+	}
+	servers := serversFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asSession, "session", false, "the argument is the id of a session: close it and release all its leases")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
+			return c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, again bool) (err error) {
+				if asSession {
+					_, err = l.CloseSession(ctx, &linkpb.CloseSessionRequest{Session: args[0]})
+				} else {
+					_, err = l.Release(ctx, &linkpb.ReleaseRequest{Lease: args[0]})
+				}
+				if again && refusedOf(err).GetReason() == linkpb.Reason_REASON_GONE {
+					return nil // an earlier try did it, and its answer was lost
+				}
+				return err
+			})
+		})
+	}
+	return cmd
+}
+
+// withClient runs do with a client and a context that signals end.
+func withClient(cmd *cobra.Command, servers []string, do func(context.Context, *client) error) error {
+	c, err := newClient(cmd, servers)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	return do(ctx, c)
+}

@@ -1,0 +1,238 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+)
+
+// QuotaDefault bounds the member's database, in bytes.
+const QuotaDefault = 2 << 30
+
+func init() {
+	// etcd reserves two segments at once; its 64 MB each are most of a fresh
+	// folder and of the time to start.
+	wal.SegmentSizeBytes = 8 << 20
+}
+
+// EmbeddedOptions of a member in this process. Dir, Token and Clock are needed.
+type EmbeddedOptions struct {
+	// Dir is the data folder; made where it is missing.
+	Dir string
+	// Token makes a fresh member's cluster unlike any other: the cell's id. Not
+	// looked at where there is a member already.
+	Token string
+	// ActiveTTL sets the pace of looking after the folder; 0: 3 s.
+	ActiveTTL time.Duration
+	// Quota of the member's database in bytes; 0: QuotaDefault.
+	Quota int64
+	Clock clock.Clock
+	// Logger for what an operator should know; nil: none.
+	Logger *slog.Logger
+	// Stderr takes etcd's last words; nil: os.Stderr.
+	Stderr io.Writer
+}
+
+// Embedded is a store on a single etcd member inside this process, without a
+// port. Its own last tenure is taken over at once: the folder's lock shows that
+// no other server is at work on it.
+type Embedded struct {
+	*kvlog.Store
+
+	opts   EmbeddedOptions
+	folder *folder
+	node   [16]byte
+	etcd   *embed.Etcd
+	client *clientv3.Client
+	kv     *kv
+
+	stop   context.CancelFunc
+	upkeep sync.WaitGroup
+	once   sync.Once
+	closed error
+
+	mu     sync.Mutex
+	failed error
+	done   chan struct{}
+}
+
+var _ store.Store = (*Embedded)(nil)
+
+// OpenEmbedded locks the folder and starts the member; it returns when the
+// member answers. errors.Is(err, ErrInUse): another server has the folder;
+// store.ErrFull: less than FreeStart is free; store.ErrRolledBack: the member
+// shows less than it had reached.
+func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err error) {
+	opts = opts.withDefaults()
+	e := &Embedded{opts: opts, stop: func() {}, done: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the embedded store: %w", errors.Join(err, e.Close()))
+		}
+	}()
+	if e.folder, err = openFolder(ctx, opts.Dir, opts.Clock); err != nil {
+		return nil, err
+	}
+	if e.node, err = e.folder.nodeID(); err != nil {
+		return nil, err
+	}
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	e.client = v3client.New(e.etcd.Server)
+	e.kv = &kv{client: e.client, usage: e.usage}
+	e.Store = kvlog.New(guarded{e}, kvlog.Options{
+		Clock: opts.Clock, ActiveTTL: opts.ActiveTTL, Sole: true, Logger: opts.Logger,
+	})
+	reached, err := e.reached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.folder.checkSeen(reached); err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	e.upkeep.Go(func() { e.lookAfter(running, reached) })
+	return e, nil
+}
+
+func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
+	if o.ActiveTTL <= 0 {
+		o.ActiveTTL = kvlog.ActiveTTLDefault
+	}
+	if o.Quota <= 0 {
+		o.Quota = QuotaDefault
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Stderr == nil {
+		o.Stderr = os.Stderr
+	}
+	return o
+}
+
+// start runs the member and waits until it serves.
+func (e *Embedded) start(ctx context.Context) error {
+	cfg := embed.NewConfig()
+	cfg.Name = "pawl"
+	cfg.Dir = e.folder.path("etcd")
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.InitialClusterToken = e.opts.Token
+	cfg.ListenClientUrls, cfg.ListenPeerUrls, cfg.AdvertiseClientUrls = nil, nil, nil
+	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 500
+	cfg.QuotaBackendBytes = e.opts.Quota
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLastWords(e.opts.Stderr))
+	member, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	e.etcd = member
+	select {
+	case <-member.Server.ReadyNotify():
+		return nil
+	case <-member.Server.StopNotify():
+		return errors.New("start etcd: it stopped before it served")
+	case <-ctx.Done():
+		return fmt.Errorf("start etcd: %w", context.Cause(ctx))
+	}
+}
+
+// reached reads how far the member is.
+func (e *Embedded) reached(ctx context.Context) (kvlog.Seen, error) {
+	page, err := e.kv.Range(ctx, kvlog.Query{From: "\x00", To: "\x01", Limit: 1, KeysOnly: true})
+	return page.Seen, err
+}
+
+// NodeID is this node's id, drawn once and kept in the folder.
+func (e *Embedded) NodeID() [16]byte { return e.node }
+
+// Done is closed when the store cannot go on; the process is to end with Err.
+func (e *Embedded) Done() <-chan struct{} { return e.done }
+
+// Err says why Done was closed; nil before. errors.Is(err, store.ErrRolledBack)
+// when the folder was swapped under this server.
+func (e *Embedded) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed
+}
+
+// fail ends the store for good: nothing more is acknowledged.
+func (e *Embedded) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failed == nil {
+		e.failed = err
+		close(e.done)
+		e.opts.Logger.Error("the store cannot go on", "error", err)
+	}
+}
+
+// Close stops the member and gives the folder back.
+func (e *Embedded) Close() error {
+	e.once.Do(func() {
+		e.stop()
+		e.upkeep.Wait()
+		if e.Store != nil {
+			e.Store.Close()
+		}
+		if e.client != nil {
+			e.closed = e.client.Close()
+			if errors.Is(e.closed, context.Canceled) {
+				e.closed = nil
+			}
+		}
+		if e.etcd != nil {
+			e.etcd.Close()
+		}
+		if e.folder != nil {
+			e.closed = errors.Join(e.closed, e.folder.unlock())
+		}
+	})
+	return e.closed
+}
+
+// guarded is the member as long as the folder is its own.
+type guarded struct{ *Embedded }
+
+func (g guarded) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
+	if err := g.Err(); err != nil {
+		return kvlog.Result{}, err
+	}
+	res, err := g.kv.Txn(ctx, t)
+	return res, errors.Join(err, g.Err())
+}
+
+func (g guarded) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
+	if err := g.Err(); err != nil {
+		return kvlog.Page{}, err
+	}
+	page, err := g.kv.Range(ctx, q)
+	return page, errors.Join(err, g.Err())
+}
+
+func (g guarded) Compact(ctx context.Context, rev int64) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	return g.kv.Compact(ctx, rev)
+}
+
+func (g guarded) Usage(ctx context.Context) (store.Usage, error) { return g.kv.Usage(ctx) }

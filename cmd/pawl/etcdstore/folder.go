@@ -1,0 +1,187 @@
+package etcdstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// FreeStart is the room that a data folder must have for a server to start.
+const FreeStart = 64 << 20
+
+// lockWait bounds how long a start waits for a server that is just ending.
+const (
+	lockWait = 500 * time.Millisecond
+	lockPoll = 10 * time.Millisecond
+)
+
+// ErrInUse: another server holds the data folder.
+var ErrInUse = errors.New("the data folder is in use")
+
+// folder is a locked data folder.
+type folder struct {
+	dir   string
+	lock  *os.File
+	dirID identity
+	// lockID is what the lock's name must go on leading to.
+	lockID identity
+}
+
+// identity tells a file from every other on this machine.
+type identity struct {
+	dev, ino uint64
+}
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+// openFolder makes dir where it is missing and locks it.
+func openFolder(ctx context.Context, dir string, clk clock.Clock) (_ *folder, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data folder: %w", err)
+	}
+	f := &folder{dir: dir}
+	free, err := f.free()
+	if err != nil {
+		return nil, err
+	}
+	if free < FreeStart {
+		return nil, fmt.Errorf("%w: %d MiB are free under %s and at least %d are needed to start", store.ErrFull, free>>20, dir, FreeStart>>20)
+	}
+	f.lock, err = os.OpenFile(f.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the data folder's lock: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.lock.Close()
+		}
+	}()
+	if err := f.take(ctx, clk); err != nil {
+		return nil, err
+	}
+	if f.dirID, err = identify(f.dir); err != nil {
+		return nil, err
+	}
+	f.lockID, err = identify(f.path("lock"))
+	return f, err
+}
+
+// take locks the folder, or says who holds it.
+func (f *folder) take(ctx context.Context, clk clock.Clock) error {
+	timer := clk.NewTimer()
+	defer timer.Stop()
+	for begun := clk.Now(); ; {
+		err := unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f.sign()
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("lock the data folder %s: %w", f.dir, err)
+		}
+		if clk.Now().Longer(begun) >= lockWait {
+			who, _ := os.ReadFile(f.path("lock"))
+			return fmt.Errorf("%w: %s is in use by pid %s", ErrInUse, f.dir, strings.TrimSpace(string(who)))
+		}
+		timer.Reset(lockPoll)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (f *folder) sign() error {
+	if err := f.lock.Truncate(0); err != nil {
+		return fmt.Errorf("sign the data folder's lock: %w", err)
+	}
+	if _, err := f.lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0); err != nil {
+		return fmt.Errorf("sign the data folder's lock: %w", err)
+	}
+	return nil
+}
+
+func (f *folder) unlock() error { return f.lock.Close() }
+
+// same reports whether the folder and its lock still lie where they did.
+func (f *folder) same() error {
+	for name, want := range map[string]identity{f.dir: f.dirID, f.path("lock"): f.lockID} {
+		got, err := identify(name)
+		if err != nil {
+			return fmt.Errorf("%w: the data folder was taken away under this server: %w", store.ErrRolledBack, err)
+		}
+		if got != want {
+			return fmt.Errorf("%w: %s was replaced under this server, whose writes nobody would find", store.ErrRolledBack, name)
+		}
+	}
+	return nil
+}
+
+func identify(name string) (identity, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(name, &st); err != nil {
+		return identity{}, fmt.Errorf("look at %s: %w", name, err)
+	}
+	return identity{dev: uint64(st.Dev), ino: uint64(st.Ino)}, nil //nolint:unconvert // other widths on other systems
+}
+
+// free is the room under the folder for a process without special rights.
+func (f *folder) free() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(f.dir, &st); err != nil {
+		return 0, fmt.Errorf("look at the room under %s: %w", f.dir, err)
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // other widths on other systems
+}
+
+// nodeID reads the node's id, and draws it where there is none.
+func (f *folder) nodeID() (id [16]byte, err error) {
+	raw, err := os.ReadFile(f.path("node"))
+	switch {
+	case err == nil:
+		n, err := hex.Decode(id[:], []byte(strings.TrimSpace(string(raw))))
+		if err != nil || n != len(id) {
+			return id, fmt.Errorf("%s does not hold an id of 32 hex digits", f.path("node"))
+		}
+		return id, nil
+	case !errors.Is(err, os.ErrNotExist):
+		return id, fmt.Errorf("read the node's id: %w", err)
+	}
+	_, _ = rand.Read(id[:])
+	return id, f.replace("node", []byte(hex.EncodeToString(id[:])+"\n"))
+}
+
+// replace writes a small file so that it is always whole.
+func (f *folder) replace(name string, content []byte) (err error) {
+	fresh, err := os.CreateTemp(f.dir, name+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.path(name), err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(fresh.Name())
+			err = fmt.Errorf("write %s: %w", f.path(name), err)
+		}
+	}()
+	_, err = fresh.Write(content)
+	err = errors.Join(err, fresh.Sync(), fresh.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(fresh.Name(), f.path(name))
+}

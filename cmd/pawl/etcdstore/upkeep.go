@@ -1,0 +1,128 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+)
+
+const (
+	// compactRevisions and compactAfter bound the past that etcd keeps when no
+	// snapshot of ours compacts it.
+	compactRevisions = 10_000
+	compactAfter     = 5 * time.Minute
+	// seenAfter is how far the file "seen" may lag.
+	seenAfter = 10 * time.Second
+	// easeAfter is the pause between two tries to make room: each copies the
+	// whole database and stops the member meanwhile.
+	easeAfter = 5 * time.Second
+)
+
+// upkeep is what the look-after loop knows.
+type upkeep struct {
+	*Embedded
+	compacted kvlog.Seen
+	at        clock.Reading
+	written   kvlog.Seen
+	writtenAt clock.Reading
+	// easedAt is when room was last made for, once eased.
+	eased   bool
+	easedAt clock.Reading
+}
+
+// lookAfter looks at folder, alarm and past every tenth of active-ttl.
+func (e *Embedded) lookAfter(ctx context.Context, reached kvlog.Seen) {
+	now := e.opts.Clock.Now()
+	u := upkeep{Embedded: e, compacted: reached, at: now, written: reached, writtenAt: now}
+	timer := e.opts.Clock.NewTimer()
+	defer timer.Stop()
+	for {
+		if err := e.folder.same(); err != nil {
+			e.fail(err)
+			return
+		}
+		u.turn(ctx, e.opts.Clock.Now())
+		timer.Reset(e.opts.ActiveTTL / 10)
+		select {
+		case <-timer.C():
+		case <-e.etcd.Server.StopNotify():
+			e.fail(errors.New("etcd stopped by itself"))
+			return
+		case <-ctx.Done():
+			u.note(e.seenNow(), e.opts.Clock.Now())
+			return
+		}
+	}
+}
+
+func (e *Embedded) seenNow() kvlog.Seen {
+	return kvlog.Seen{Rev: e.etcd.Server.KV().Rev(), Cluster: uint64(e.etcd.Server.Cluster().ID())}
+}
+
+func (u *upkeep) turn(ctx context.Context, now clock.Reading) {
+	seen := u.seenNow()
+	u.warn("ease the quota alarm", u.ease(ctx, seen, now))
+	old := now.Longer(u.at) >= compactAfter && seen.Rev > u.compacted.Rev
+	if old || seen.Rev-u.compacted.Rev >= compactRevisions {
+		u.warn("compact the store", u.kv.Compact(ctx, seen.Rev))
+		u.compacted, u.at = seen, now
+	}
+	if seen != u.written && now.Longer(u.writtenAt) >= seenAfter {
+		u.note(seen, now)
+	}
+}
+
+// note keeps what was reached.
+func (u *upkeep) note(seen kvlog.Seen, now clock.Reading) {
+	u.warn("keep what the store has reached", u.folder.writeSeen(seen))
+	u.written, u.writtenAt = seen, now
+}
+
+func (u *upkeep) warn(doing string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		u.opts.Logger.Warn("could not "+doing, "error", err)
+	}
+}
+
+// ease makes room before the quota is reached, as far as dropping the past
+// makes any, and takes back the alarm that etcd raised when it was.
+func (u *upkeep) ease(ctx context.Context, seen kvlog.Seen, now clock.Reading) error {
+	backend := u.etcd.Server.Backend()
+	alarms := u.etcd.Server.Alarms()
+	raised := false
+	for _, a := range alarms {
+		raised = raised || a.Alarm == pb.AlarmType_NOSPACE
+	}
+	// etcd counts the file, free pages and all; only defragmenting shrinks it.
+	wasteful := backend.Size() > u.opts.Quota/10*6 && backend.SizeInUse() < backend.Size()/2
+	if !raised && !wasteful || u.eased && now.Longer(u.easedAt) < easeAfter {
+		return nil
+	}
+	u.eased, u.easedAt = true, now
+	if err := u.kv.Compact(ctx, seen.Rev); err != nil {
+		return err
+	}
+	if err := backend.Defrag(); err != nil {
+		return err
+	}
+	if !raised || backend.Size()+2*store.BatchMax > u.opts.Quota {
+		return nil
+	}
+	_, err := u.etcd.Server.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType_NOSPACE})
+	if err == nil {
+		u.opts.Logger.Info("the store has room again", "bytes", backend.Size(), "quota", u.opts.Quota)
+	}
+	return err
+}
+
+// usage counts what is in use, since the rest of the file is used again.
+func (e *Embedded) usage(context.Context) (store.Usage, error) {
+	free, err := e.folder.free()
+	return store.Usage{Used: e.etcd.Server.Backend().SizeInUse(), Quota: e.opts.Quota, Free: free}, err
+}

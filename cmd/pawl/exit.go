@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+)
+
+// Exit codes. Those of the child of "pawl run" pass through beside them; its
+// --status-fd tells which is which.
+const (
+	exitOther       = 1  // refused for a reason without a code of its own
+	exitUsage       = 64 // an argument or a request that is invalid
+	exitUnavailable = 69 // no server answered, or none serves
+	exitLost        = 70 // the lease or session is gone
+	exitNotAcquired = 75 // held by somebody else, or too much asked at once
+	exitDenied      = 77 // not allowed
+)
+
+const exitHelp = `Exit codes: 0 done, 64 invalid usage, 69 no server reachable, 70 lease gone,
+75 not acquired, 77 not allowed, 1 refused for another reason.`
+
+// exitError ends the program with a code after its message was printed. An empty
+// message prints nothing.
+type exitError struct {
+	code    int
+	message string
+}
+
+func (e *exitError) Error() string { return e.message }
+
+func failed(code int, format string, a ...any) error {
+	return &exitError{code, fmt.Sprintf(format, a...)}
+}
+
+// exitOf finds the code and the text for what went wrong.
+func exitOf(err error) (code int, message string) {
+	var e *exitError
+	var s *signalError
+	switch {
+	case err == nil:
+		return 0, ""
+	case errors.As(err, &e):
+		return e.code, e.message
+	case errors.As(err, &s):
+		return s.code(), ""
+	}
+	if r := refusedOf(err); r != nil {
+		return codeOf[r.GetReason()], r.GetMessage()
+	}
+	switch st := status.Convert(err); st.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return exitUnavailable, st.Message()
+	case codes.Unimplemented:
+		return exitUnavailable, "the server does not know this request; it may be older than this program"
+	}
+	return exitOther, err.Error()
+}
+
+// codeOf has no entry for what comes out as 0, which is never looked up: a
+// refusal always has a reason.
+var codeOf = map[linkpb.Reason]int{
+	linkpb.Reason_REASON_UNSPECIFIED:       exitOther,
+	linkpb.Reason_REASON_INVALID:           exitUsage,
+	linkpb.Reason_REASON_UNAUTHENTICATED:   exitDenied,
+	linkpb.Reason_REASON_DENIED:            exitDenied,
+	linkpb.Reason_REASON_GONE:              exitLost,
+	linkpb.Reason_REASON_HELD:              exitNotAcquired,
+	linkpb.Reason_REASON_CONFLICT:          exitOther,
+	linkpb.Reason_REASON_TOKEN_MISMATCH:    exitOther,
+	linkpb.Reason_REASON_EXHAUSTED:         exitNotAcquired,
+	linkpb.Reason_REASON_UNAVAILABLE:       exitUnavailable,
+	linkpb.Reason_REASON_STORE_ROLLED_BACK: exitOther,
+	linkpb.Reason_REASON_CANCELLED:         exitOther,
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal syscall.Signal }
+
+func (e *signalError) Error() string { return "stopped by " + e.signal.String() }
+
+func (e *signalError) code() int { return 128 + int(e.signal) }
+
+// untilSignal returns a context that HUP, INT and TERM end, each as its cause.
+// A second signal kills the program, whatever it is waiting for.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-ch:
+			if n, ok := s.(syscall.Signal); ok {
+				cancel(&signalError{n})
+			}
+		case <-ctx.Done():
+		}
+		signal.Stop(ch)
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}

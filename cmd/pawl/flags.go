@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// durationFlag is a duration that knows whether it was given: an absent wait
+// and one of zero differ.
+type durationFlag struct {
+	value time.Duration
+	given bool
+}
+
+// String implements pflag.Value.
+func (d *durationFlag) String() string {
+	if d.value == 0 {
+		return ""
+	}
+	return d.value.String()
+}
+
+// Set implements pflag.Value.
+func (d *durationFlag) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf(`expected a number and a unit, such as "10s" or "1m30s"`)
+	}
+	d.value, d.given = v, true
+	return nil
+}
+
+// Type implements pflag.Value.
+func (d *durationFlag) Type() string { return "duration" }
+
+// choiceFlag takes one of a few words.
+type choiceFlag struct {
+	value string
+	of    []string
+}
+
+// String implements pflag.Value.
+func (c *choiceFlag) String() string { return c.value }
+
+// Set implements pflag.Value.
+func (c *choiceFlag) Set(s string) error {
+	for _, o := range c.of {
+		if s == o {
+			c.value = s
+			return nil
+		}
+	}
+	return fmt.Errorf("expected one of %s", strings.Join(c.of, ", "))
+}
+
+// Type implements pflag.Value.
+func (c *choiceFlag) Type() string { return strings.Join(c.of, "|") }
+
+const (
+	serversEnv     = "PAWL_SERVERS"
+	serversDefault = "127.0.0.1:7420"
+)
+
+// serversFlag adds --servers. The environment stands in for an absent flag.
+func serversFlag(f *pflag.FlagSet) *[]string {
+	return f.StringSlice("servers", nil,
+		"gRPC addresses of servers, comma separated; $"+serversEnv+" when absent (default "+serversDefault+")")
+}
+
+// serverList settles what --servers and the environment say.
+func serverList(cmd *cobra.Command, flag []string) ([]string, error) {
+	from, list := "--servers", flag
+	if !cmd.Flags().Changed("servers") {
+		if env := os.Getenv(serversEnv); env != "" {
+			from, list = serversEnv, strings.Split(env, ",")
+		} else {
+			list = []string{serversDefault}
+		}
+	}
+	servers := make([]string, 0, len(list))
+	for _, s := range list {
+		s = strings.TrimSpace(s)
+		if host, port, ok := cutPort(s); !ok || host == "" || port == "" {
+			return nil, usage(cmd, "%s names the server %q; expected host:port, such as %s", from, s, serversDefault)
+		}
+		servers = append(servers, s)
+	}
+	if len(servers) == 0 {
+		return nil, usage(cmd, "%s names no server; expected host:port, such as %s", from, serversDefault)
+	}
+	return servers, nil
+}
+
+func cutPort(s string) (host, port string, ok bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 || strings.ContainsAny(s, "/ ") {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// hostLabel names this machine to whoever looks at a list of locks.
+func hostLabel() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return h
+}

@@ -1,0 +1,21 @@
+// Package rest is the HTTP interface of a cell: sessions, leases, locks, break,
+// status, health and metrics, described by /openapi.json.
+//
+// It promises:
+//
+//   - every refusal is application/problem+json with a reason, whoever refused:
+//     the cell, the decoding of a body, the routing;
+//   - nothing is taken for granted about a request: an unknown, mistyped,
+//     repeated or differently cased key, or an unknown or repeated query
+//     parameter, is refused as invalid rather than ignored;
+//   - numbers of 64 bits are strings, durations are written as Go writes them;
+//   - an acquire that waits leaves the queue when its connection ends, and a
+//     lease that was granted to it meanwhile ends within one TTL (I8).
+//
+// It does not promise that a browser may talk to it: requests from other
+// origins, and requests for a host that is neither the loopback nor configured,
+// are refused.
+//
+// It decides nothing about leases. Both fronts, this one and the link, call the
+// same methods of the cell.
+package rest

@@ -1,0 +1,269 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// operation registers one, and sees to what is the same for all of them: the
+// refusals that may come, and that no body is read by huma, which would leave
+// its deadline behind.
+func operation[I, O any](
+	api huma.API, takesBody map[string]bool, method, path, id, summary string, refusals []int,
+	do func(context.Context, *I) (*O, error),
+) {
+	op := huma.Operation{
+		OperationID:     id,
+		Method:          method,
+		Path:            path,
+		Summary:         summary,
+		MaxBodyBytes:    bodyMax,
+		BodyReadTimeout: -1,
+		Errors: append([]int{
+			http.StatusBadRequest, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable,
+		}, refusals...),
+		Responses: map[string]*huma.Response{},
+	}
+	huma.Register(api, op, do)
+	// huma describes what its own errors would be; ours have other statuses.
+	delete(op.Responses, "422")
+	delete(op.Responses, "500")
+	takesBody[method+" "+path] = method == http.MethodPost && !noBody[id]
+}
+
+// noBody are the operations by POST that take nothing but their path.
+var noBody = map[string]bool{"renew-session": true, "renew-lease": true}
+
+func (s *service) register(api huma.API, takesBody map[string]bool) {
+	gone := []int{http.StatusNotFound}
+	operation(api, takesBody, http.MethodPost, "/v1/sessions", "open-session",
+		"Open a session", nil, s.openSession)
+	operation(api, takesBody, http.MethodPost, "/v1/sessions/{session}/renew", "renew-session",
+		"Renew a session and all its leases", gone, s.renewSession)
+	operation(api, takesBody, http.MethodDelete, "/v1/sessions/{session}", "close-session",
+		"Close a session and release all its leases", gone, s.closeSession)
+	operation(api, takesBody, http.MethodPost, "/v1/leases", "acquire",
+		"Acquire a lease", []int{http.StatusNotFound, http.StatusConflict}, s.acquire)
+	operation(api, takesBody, http.MethodPost, "/v1/leases/{lease}/renew", "renew-lease",
+		"Renew the session of a lease", gone, s.renewLease)
+	operation(api, takesBody, http.MethodDelete, "/v1/leases/{lease}", "release",
+		"Release a lease", gone, s.release)
+	operation(api, takesBody, http.MethodGet, "/v1/locks", "list",
+		"List names that are held or waited for", nil, s.list)
+	operation(api, takesBody, http.MethodPost, "/v1/break", "break",
+		"Break a lease", []int{http.StatusPreconditionFailed}, s.breakLease)
+	operation(api, takesBody, http.MethodGet, "/v1/status", "status",
+		"Show the state of the cell", nil, s.status)
+}
+
+type body[T any] struct{ Body T }
+
+type empty struct{}
+
+// SessionBody answers the opening and every renewal.
+type SessionBody struct {
+	Session string   `json:"session"`
+	TTL     Duration `json:"ttl"`
+}
+
+type openSessionInput struct {
+	Body struct {
+		TTL   *Duration `json:"ttl,omitempty" doc:"1s to 24h; 15s when absent."`
+		Label string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
+	}
+}
+
+func (s *service) openSession(ctx context.Context, in *openSessionInput) (*body[SessionBody], error) {
+	ttl, p := ttlOf(in.Body.TTL)
+	if p != nil {
+		return nil, p
+	}
+	id, granted, err := s.cell.OpenSession(ctx, ttl, in.Body.Label, identityOf(ctx))
+	if err != nil {
+		return nil, s.refusal(err)
+	}
+	return &body[SessionBody]{SessionBody{id, Duration(granted)}}, nil
+}
+
+// ttlOf keeps a stated zero from being taken for "the default".
+func ttlOf(d *Duration) (time.Duration, *Problem) {
+	if d == nil {
+		return 0, nil
+	}
+	if err := locktable.ValidTTL(time.Duration(*d)); err != nil {
+		return 0, invalid(err.Error())
+	}
+	return time.Duration(*d), nil
+}
+
+// identityOf is the caller's identity. There are none until callers can be told
+// apart: everybody is the same one.
+func identityOf(context.Context) string { return "" }
+
+type sessionInput struct {
+	Session string `path:"session" doc:"Id of a session."`
+}
+
+func (s *service) renewSession(ctx context.Context, in *sessionInput) (*body[SessionBody], error) {
+	ttl, err := s.cell.RenewSession(ctx, in.Session)
+	if err != nil {
+		return nil, s.refusal(err)
+	}
+	return &body[SessionBody]{SessionBody{in.Session, Duration(ttl)}}, nil
+}
+
+func (s *service) closeSession(ctx context.Context, in *sessionInput) (*body[empty], error) {
+	if err := s.cell.CloseSession(ctx, in.Session); err != nil {
+		return nil, s.refusal(err)
+	}
+	return &body[empty]{}, nil
+}
+
+type acquireInput struct {
+	Body struct {
+		Name      string    `json:"name" doc:"What to lock: 1 to 512 bytes without control characters."`
+		TTL       *Duration `json:"ttl,omitempty" doc:"TTL of a session of the lease's own; 15s when absent. Not together with session."`
+		Session   *string   `json:"session,omitempty" doc:"Session that the lease shall belong to."`
+		Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the turn, at most 24h. Absent or 0s: one try."`
+		Label     string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
+		RequestID string    `json:"request_id,omitempty" doc:"Makes the request safe to repeat: a repeat finds the lease of the first. At most 128 bytes."`
+	}
+}
+
+// LeaseBody is a lease as its holder sees it. Lease and Session are
+// capabilities.
+type LeaseBody struct {
+	Lease   string   `json:"lease"`
+	Name    string   `json:"name"`
+	Token   Token    `json:"fencing_token"`
+	Fence   Token    `json:"fence" doc:"What the guard of this name is claimed and checked with."`
+	Cell    string   `json:"cell"`
+	Session string   `json:"session"`
+	TTL     Duration `json:"ttl" doc:"Counts from the grant."`
+	Waited  Duration `json:"waited" doc:"At most the time between the request and the grant."`
+	Slot    uint32   `json:"slot"`
+}
+
+func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBody], error) {
+	b := &in.Body
+	if b.TTL != nil && b.Session != nil {
+		return nil, invalid("both ttl and session are given; expected one: a lease of a session has the session's ttl")
+	}
+	if b.Session != nil && *b.Session == "" {
+		return nil, invalid("the session is empty; expected the id of a session, or none for a session of the lease's own")
+	}
+	ttl, p := ttlOf(b.TTL)
+	if p != nil {
+		return nil, p
+	}
+	r := cell.AcquireRequest{
+		Name: b.Name, TTL: ttl, Label: b.Label, RequestID: b.RequestID, Identity: identityOf(ctx),
+	}
+	if b.Session != nil {
+		r.Session = *b.Session
+	}
+	if b.Wait != nil {
+		r.Wait = time.Duration(*b.Wait)
+	}
+	l, err := s.cell.Acquire(ctx, r)
+	if err != nil {
+		return nil, s.refusal(err)
+	}
+	out := LeaseBody{
+		Lease: l.ID, Name: b.Name, Token: Token(l.Granted.Token), Cell: l.Cell, Session: l.Session,
+		TTL: Duration(l.Granted.TTL), Waited: Duration(l.Granted.Waited),
+	}
+	if len(l.Granted.Grants) > 0 {
+		g := l.Granted.Grants[0]
+		out.Name, out.Fence, out.Slot = g.Name, Token(g.Fence), g.Slot
+	}
+	return &body[LeaseBody]{out}, nil
+}
+
+type leaseInput struct {
+	Lease string `path:"lease" doc:"Id of a lease."`
+}
+
+func (s *service) renewLease(ctx context.Context, in *leaseInput) (*body[SessionBody], error) {
+	session, ttl, err := s.cell.RenewLease(ctx, in.Lease)
+	if err != nil {
+		return nil, s.refusal(err)
+	}
+	return &body[SessionBody]{SessionBody{session, Duration(ttl)}}, nil
+}
+
+func (s *service) release(ctx context.Context, in *leaseInput) (*body[empty], error) {
+	if err := s.cell.Release(ctx, in.Lease); err != nil {
+		return nil, s.refusal(err)
+	}
+	return &body[empty]{}, nil
+}
+
+type listInput struct {
+	Name      string `query:"name" doc:"This name alone."`
+	Prefix    string `query:"prefix" doc:"Names that begin so; all when empty."`
+	PageToken string `query:"page_token" doc:"The next_page_token of the page before."`
+}
+
+type listBody struct {
+	Locks         []LockBody `json:"locks" nullable:"false"`
+	NextPageToken string     `json:"next_page_token" doc:"Empty on the last page."`
+}
+
+func (s *service) list(ctx context.Context, in *listInput) (*body[listBody], error) {
+	if in.Name != "" && (in.Prefix != "" || in.PageToken != "") {
+		return nil, invalid("name is given together with prefix or page_token; expected one of them")
+	}
+	l := locktable.List{Name: in.Name, Prefix: in.Prefix, Limit: locktable.PageMax}
+	if in.Name != "" {
+		if err := locktable.ValidName(in.Name); err != nil {
+			return nil, invalid(err.Error())
+		}
+	}
+	var err error
+	if l.After, err = readPageToken(in.PageToken); err != nil {
+		return nil, invalid(err.Error())
+	}
+	page, err := s.cell.List(ctx, l)
+	if err != nil {
+		return nil, s.refusal(err)
+	}
+	out := listBody{Locks: []LockBody{}, NextPageToken: pageToken(page.Next)}
+	for _, lock := range page.Locks {
+		out.Locks = append(out.Locks, lockBody(lock))
+	}
+	return &body[listBody]{out}, nil
+}
+
+type breakInput struct {
+	Body struct {
+		Name   string `json:"name"`
+		Token  Token  `json:"fencing_token" doc:"Token of the lease to break, as listed."`
+		Reason string `json:"reason" minLength:"1" doc:"Told to the holder and logged; at most 1024 bytes."`
+		Now    bool   `json:"now,omitempty" doc:"Free the name at once. Until its holder notices, two may act on what has no guard."`
+	}
+}
+
+// BreakBody answers a break.
+type BreakBody struct {
+	Ended bool `json:"ended" doc:"The lease has ended. Otherwise its holder was asked to let go."`
+}
+
+func (s *service) breakLease(ctx context.Context, in *breakInput) (*body[BreakBody], error) {
+	b := locktable.Break{
+		Name: in.Body.Name, Reason: in.Body.Reason, Now: in.Body.Now, Identity: identityOf(ctx),
+	}
+	b.Token = guard.Token(in.Body.Token)
+	ended, err := s.cell.Break(ctx, b)
+	if err != nil {
+		return nil, s.refusal(err)
+	}
+	return &body[BreakBody]{BreakBody{ended}}, nil
+}

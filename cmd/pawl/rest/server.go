@@ -1,0 +1,135 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// Cell is what the HTTP interface asks; *cell.Cell is one.
+type Cell interface {
+	Info() cell.Info
+	OpenSession(ctx context.Context, ttl time.Duration, label, identity string) (session string, granted time.Duration, err error)
+	RenewSession(ctx context.Context, session string) (ttl time.Duration, err error)
+	CloseSession(ctx context.Context, session string) error
+	Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error)
+	RenewLease(ctx context.Context, lease string) (session string, ttl time.Duration, err error)
+	Release(ctx context.Context, lease string) error
+	List(ctx context.Context, l locktable.List) (locktable.Page, error)
+	Break(ctx context.Context, b locktable.Break) (ended bool, err error)
+	Status(ctx context.Context) (cell.Status, error)
+}
+
+// Options say what a handler serves. All but Metrics are required.
+type Options struct {
+	Cell  Cell
+	Clock clock.Clock
+	// Version and Store are shown in the status.
+	Version, Store string
+	// AllowedHost says which Host headers are answered; see HostCheck.
+	AllowedHost func(host string) bool
+	// Metrics answers /metrics.
+	Metrics http.Handler
+	Logger  *slog.Logger
+}
+
+type service struct {
+	cell           Cell
+	version, store string
+	log            *slog.Logger
+}
+
+var strictJSON = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decodeStrict}
+
+const (
+	livePattern    = "GET /livez"
+	readyPattern   = "GET /readyz"
+	metricsPattern = "GET /metrics"
+	openAPIPattern = "GET /openapi.json"
+)
+
+// NewHandler returns the HTTP interface of a cell.
+func NewHandler(o Options) (http.Handler, error) {
+	s := &service{cell: o.Cell, version: o.Version, store: o.Store, log: o.Logger}
+	mux := http.NewServeMux()
+	f := &front{mux: mux, allowed: o.AllowedHost, now: o.Clock.Wall, takesBody: map[string]bool{}}
+
+	// The mux's own patterns name the operations that take a body.
+	huma.ValidateStrictCasing = true
+	api := humago.New(mux, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title:   "pawl",
+				Version: o.Version,
+				Description: "Locks and leases with fencing tokens. " +
+					"Ids of sessions and leases are capabilities: whoever knows one may act on it.",
+			},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+			},
+		},
+		// The second is what application/problem+json is looked up by.
+		Formats: map[string]huma.Format{"application/json": strictJSON, "json": strictJSON},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	})
+	s.register(api, f.takesBody)
+
+	description, err := json.Marshal(api.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("describe the HTTP interface: %w", err)
+	}
+	mux.HandleFunc(openAPIPattern, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(description)
+	})
+	mux.HandleFunc(livePattern, s.live)
+	mux.HandleFunc(readyPattern, s.ready)
+	if o.Metrics != nil {
+		mux.Handle(metricsPattern, o.Metrics)
+	}
+
+	cross := http.NewCrossOriginProtection()
+	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problem(locktable.Denied, "the request comes from another origin").write(w)
+	}))
+	return cross.Handler(f), nil
+}
+
+// live says that the process answers. Whether it serves is readiness: killing a
+// server because its store is away would help nobody.
+func (s *service) live(w http.ResponseWriter, _ *http.Request) {
+	plain(w, http.StatusOK, "ok")
+}
+
+// ready says that requests are worth sending here: this server is the active
+// one, or knows the active one and sends callers there.
+func (s *service) ready(w http.ResponseWriter, _ *http.Request) {
+	info := s.cell.Info()
+	switch {
+	case info.Active:
+		plain(w, http.StatusOK, "ok: active")
+	case info.ActiveHTTP != "" || info.ActiveLink != "":
+		plain(w, http.StatusOK, "ok: standby")
+	default:
+		plain(w, http.StatusServiceUnavailable, "not ready: no server of the cell is known to be active")
+	}
+}
+
+func plain(w http.ResponseWriter, code int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = fmt.Fprintln(w, line)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	groupStart   = "start"
+	groupHold    = "hold"
+	groupOperate = "operate"
+	groupOther   = "other"
+)
+
+func newRoot() *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := &cobra.Command{
+		Use:   "pawl",
+		Short: "Locks and leases with fencing tokens",
+		Long: `pawl grants leases. Each carries a fencing token that only ever goes up, and the
+resource itself refuses a token that has been overtaken: a holder that was
+paused, cut off or given up for dead can do no harm when it comes back.`,
+		Example: `  pawl demo zombie                      see it happen, with real processes
+  pawl serve                            a server on 127.0.0.1, data in ./pawl-data
+  pawl run nightly -- ./report.sh       run a command while holding a lease`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupStart, Title: "To begin with:"},
+		&cobra.Group{ID: groupHold, Title: "To hold a lease:"},
+		&cobra.Group{ID: groupOperate, Title: "To see and to mend:"},
+		&cobra.Group{ID: groupOther, Title: "Other:"},
+	)
+	in := func(group string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	in(groupStart, newDemo(), newServe())
+	in(groupHold, newRun(), newAcquire(), newRenew(), newRelease())
+	in(groupOperate, newLs(), newShow(), newBreak(), newStatus())
+	in(groupOther, newVersion())
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
+	strict(root)
+	return root
+}
+
+// usage refuses how a command was called.
+func usage(cmd *cobra.Command, format string, a ...any) error {
+	return failed(exitUsage, "%s\n\"%s --help\" shows what it takes.", fmt.Sprintf(format, a...), cmd.CommandPath())
+}
+
+// strict turns every complaint about arguments into a usage error.
+func strict(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usage(c, "%v", err)
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		strict(c)
+	}
+}
+
+// names expects exactly the arguments that it is told.
+func names(what ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(what):
+			return fmt.Errorf("%s is missing", what[len(args)])
+		case len(args) > len(what):
+			return fmt.Errorf("too many arguments (%q); expected %s", args[len(what)], strings.Join(what, " "))
+		}
+		return nil
+	}
+}

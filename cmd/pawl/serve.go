@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/server"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// exitData: the data folder does not hold what it should. A restart will not
+// help.
+const exitData = 65
+
+type serveFlags struct {
+	o          server.Options
+	insecure   bool
+	untilEOF   bool
+	config     string
+	tokenFloor string
+	activeTTL  durationFlag
+	store      choiceFlag
+	logFormat  choiceFlag
+	logLevel   choiceFlag
+}
+
+func newServe() *cobra.Command {
+	v := serveFlags{
+		activeTTL: durationFlag{value: 3 * time.Second},
+		store:     choiceFlag{server.StoreEmbedded, []string{server.StoreEmbedded, server.StoreMemory}},
+		logFormat: choiceFlag{"text", []string{"text", "json"}},
+		logLevel:  choiceFlag{"info", []string{"debug", "info", "warn", "error"}},
+	}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a server",
+		Long: `Serve runs a server of a cell. With its embedded store it needs nothing but a
+folder. HUP, INT and TERM stop it cleanly: sessions and leases live on in the
+folder and go on with the next start.
+
+Flags may stand in a YAML file, under their names (see --config); a flag on the
+command line wins.
+
+Exit codes: 0 stopped as asked, 64 invalid usage, 65 the data folder is damaged
+or shows less than it did, 69 it cannot serve (an address or the folder in use,
+no room), 1 otherwise.`,
+		Example: `  pawl serve
+  pawl serve --data /var/lib/pawl --log-format json
+  pawl serve --listen 127.0.0.1:8420 --http off
+  pawl serve --store memory                a server for tests that forgets all`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&v.o.Link, "listen", "127.0.0.1:7420", "address of the gRPC link, or \"off\"")
+	f.StringVar(&v.o.HTTP, "http", "127.0.0.1:7421", "address of the HTTP interface, or \"off\"")
+	f.StringSliceVar(&v.o.HTTPHosts, "http-host", nil, "further host names that HTTP requests may be addressed to")
+	f.StringVar(&v.o.Data, "data", "./pawl-data", "data folder of the embedded store")
+	f.Var(&v.store, "store", "where the cell's log lives")
+	f.StringVar(&v.o.Cell, "cell", "default", "name of the cell: 1 to 64 letters, digits, '.', '_', '-'")
+	f.StringVar(&v.o.CellID, "cell-id", "", "id of the cell to go on with after its store was wiped")
+	f.StringVar(&v.tokenFloor, "token-floor", "", "grant no token up to this one (after store_rolled_back)")
+	f.Var(&v.activeTTL, "active-ttl", "how long a standby waits for a sign of life of the active server")
+	f.BoolVar(&v.insecure, "insecure", false, "allow addresses that others can reach, without TLS and authentication")
+	f.Var(&v.logFormat, "log-format", "format of the log on the standard error")
+	f.Var(&v.logLevel, "log-level", "least level that is logged")
+	f.StringVar(&v.o.Debug, "debug-listen", server.Off, "address of profiles (pprof), or \"off\"")
+	f.StringVar(&v.config, "config", "", "YAML file with values for flags, by their names")
+	f.BoolVar(&v.untilEOF, "until-eof", false, "stop when the standard input ends")
+	_ = f.MarkHidden("until-eof") // fails for unknown names only
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if v.config != "" {
+			if err := readConfig(cmd, v.config); err != nil {
+				return err
+			}
+		}
+		if err := v.settle(cmd); err != nil {
+			return err
+		}
+		return v.serve(cmd)
+	}
+	return cmd
+}
+
+var (
+	cellName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	cellID   = regexp.MustCompile(`^(.+)-[0-9a-f]{16}$`)
+)
+
+// settle checks what the flags say and fills in what they are worth.
+func (v *serveFlags) settle(cmd *cobra.Command) error {
+	for flag, address := range map[string]string{"--listen": v.o.Link, "--http": v.o.HTTP, "--debug-listen": v.o.Debug} {
+		if err := server.CheckAddress(flag, address, v.insecure); err != nil {
+			return usage(cmd, "%v", err)
+		}
+	}
+	if v.o.Link == server.Off && v.o.HTTP == server.Off {
+		return usage(cmd, "--listen and --http are both off; expected an address for one of them")
+	}
+	if !cellName.MatchString(v.o.Cell) {
+		return usage(cmd, "--cell is %q; expected 1 to 64 letters, digits, '.', '_' or '-'", v.o.Cell)
+	}
+	if id := v.o.CellID; id != "" {
+		m := cellID.FindStringSubmatch(id)
+		if m == nil || !cellName.MatchString(m[1]) {
+			return usage(cmd, "--cell-id is %q; expected a name, '-' and 16 hex digits, such as default-9f86d081884c7d65", id)
+		}
+		if cmd.Flags().Changed("cell") && m[1] != v.o.Cell {
+			return usage(cmd, "--cell is %q and --cell-id is of a cell %q; expected the same name", v.o.Cell, m[1])
+		}
+		v.o.Cell = m[1]
+	}
+	if v.tokenFloor != "" {
+		t, err := guard.ParseToken(v.tokenFloor)
+		if err != nil {
+			return usage(cmd, "--token-floor is %q; expected a number from 1 to 2^53-1", v.tokenFloor)
+		}
+		v.o.TokenFloor = t
+	}
+	if d := v.activeTTL.value; d < 500*time.Millisecond || d > time.Minute {
+		return usage(cmd, "--active-ttl is %v; expected 500ms to 1m", d)
+	}
+	v.o.ActiveTTL = v.activeTTL.value
+	v.o.Store = v.store.value
+	v.o.Version, v.o.Released = versionText(), released
+	v.o.Clock = clock.System()
+	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.value, v.logLevel.value)
+	return nil
+}
+
+func newLogger(w io.Writer, format, level string) *slog.Logger {
+	var least slog.Level
+	_ = least.UnmarshalText([]byte(level)) // one of our own words
+	o := &slog.HandlerOptions{Level: least}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+func (v *serveFlags) serve(cmd *cobra.Command) error {
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	if v.untilEOF {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it as well
+			cancel()
+		}()
+	}
+	err := server.Run(ctx, v.o)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrRolledBack):
+		return failed(exitData, "%v", err)
+	case errors.Is(err, etcdstore.ErrInUse), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock), errors.As(err, new(*net.OpError)):
+		return failed(exitUnavailable, "%v", err)
+	}
+	return failed(exitOther, "%v", err)
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+// The stores that a server can be told to use.
+const (
+	StoreEmbedded = "embedded"
+	StoreMemory   = "memory"
+)
+
+// opened is a store with what belongs to it.
+type opened struct {
+	store  store.Store
+	node   [16]byte
+	failed func() <-chan struct{}
+	err    func() error
+	close  func() error
+}
+
+// openStore opens the store of o. For a fresh cell it draws the cell's id, of
+// which a fresh member's cluster must not be independent.
+func openStore(ctx context.Context, o *Options) (*opened, error) {
+	fresh, err := isFresh(*o)
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		if err := checkClock(o.Clock.Wall(), o.Released); err != nil {
+			return nil, err
+		}
+		if o.CellID == "" {
+			var random [8]byte
+			_, _ = rand.Read(random[:]) // never fails
+			o.CellID = o.Cell + "-" + hex.EncodeToString(random[:])
+		}
+	}
+	if o.Store == StoreMemory {
+		return &opened{
+			store:  memstore.NewDisk().Store(memstore.Options{Clock: o.Clock, ActiveTTL: o.ActiveTTL, Sole: true, Logger: o.Logger}),
+			node:   drawID(),
+			failed: func() <-chan struct{} { return nil },
+			err:    func() error { return nil },
+			close:  func() error { return nil },
+		}, nil
+	}
+	e, err := etcdstore.OpenEmbedded(ctx, etcdstore.EmbeddedOptions{
+		Dir: o.Data, Token: o.CellID, ActiveTTL: o.ActiveTTL, Clock: o.Clock, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close}, nil
+}
+
+// isFresh reports whether there is no cell yet: no member in the data folder.
+func isFresh(o Options) (bool, error) {
+	if o.Store == StoreMemory {
+		return true, nil
+	}
+	_, err := os.Stat(filepath.Join(o.Data, "etcd"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("look into the data folder: %w", err)
+	}
+	return err != nil, nil
+}
+
+// clockYears is how long after its release a program may create cells.
+const clockYears = 10
+
+// checkClock refuses a clock that is before this program was made, or long
+// after. The first token comes from the clock: one from the future could never
+// be taken back.
+func checkClock(now, released time.Time) error {
+	if latest := released.AddDate(clockYears, 0, 0); now.Before(released) || now.After(latest) {
+		return fmt.Errorf("%w: it shows %s, and a cell is created only between %s and %s; set the clock and start again",
+			ErrClock, now.UTC().Format(time.DateTime), released.Format(time.DateOnly), latest.Format(time.DateOnly))
+	}
+	return nil
+}

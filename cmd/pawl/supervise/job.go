@@ -1,0 +1,80 @@
+//go:build unix
+
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Contain chooses the means by which everything of a command is found.
+type Contain string
+
+// The means. Where there is a control group, descendants that left it are
+// still found as the processes means finds them.
+const (
+	ContainAuto      Contain = "auto"      // cgroup where one can be made, else processes
+	ContainCgroup    Contain = "cgroup"    // a control group (v2), or the command is not started
+	ContainProcesses Contain = "processes" // the process group, and descendants in /proc
+)
+
+// ParseContain reads a value of --contain.
+func ParseContain(s string) (Contain, error) {
+	switch c := Contain(s); c {
+	case ContainAuto, ContainCgroup, ContainProcesses:
+		return c, nil
+	}
+	return "", fmt.Errorf("containment %q: want auto, cgroup or processes", s)
+}
+
+// Job is a command and how to run it.
+type Job struct {
+	// Args is the command and its arguments; the command is looked up by Find.
+	// There is no shell.
+	Args []string
+	// Env is the whole environment of the command; see Environ.
+	Env []string
+	// Signal asks the command to end; 0 is SIGTERM.
+	Signal syscall.Signal
+	// KillAfter is the time between Signal and the kill, Margin the time between
+	// the kill and the lease's deadline; see DefaultKillAfter and Margin.
+	KillAfter, Margin time.Duration
+	// Contain is the means; empty is ContainAuto.
+	Contain Contain
+	// Signals brings the signals that are passed on, from Catch; nil makes Run
+	// call Catch itself. Handing it in leaves no gap between waiting for the
+	// lease and running.
+	Signals <-chan os.Signal
+	// Notice, if set, is told what happens beside the ordinary, one line without
+	// a newline each. It must not block: its reader may be a stopped terminal.
+	Notice func(string)
+}
+
+// passedOn are the signals that go on to the command's group. SIGTSTP comes
+// only where the terminal was not handed over.
+var passedOn = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP,
+}
+
+// Catch diverts the signals that Run passes on into a channel. A signal that
+// was ignored when this process was started stays ignored, for the command too
+// (nohup): SIGHUP and SIGINT; of others Go does not know.
+func Catch() chan os.Signal {
+	c := make(chan os.Signal, 2*len(passedOn))
+	signal.Notify(c, notIgnored()...)
+	return c
+}
+
+func notIgnored() []os.Signal {
+	var sigs []os.Signal
+	for _, sig := range passedOn {
+		if !signal.Ignored(sig) {
+			sigs = append(sigs, sig)
+		}
+	}
+	return sigs
+}

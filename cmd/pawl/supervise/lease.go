@@ -1,0 +1,115 @@
+//go:build unix
+
+package supervise
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// Lease is what a run must know of the lease that its command works under.
+// It is used by one goroutine, apart from its channels.
+type Lease interface {
+	// Deadline is the instant of clock.Boottime at which the lease must be taken
+	// for lost unless it is renewed before. From a lease that tells what remains
+	// of it: read the clock first, then add the remainder, so that a pause
+	// between the two errs to the early side.
+	Deadline() time.Duration
+	// Renewed delivers after Deadline has moved; several moves may be one value.
+	Renewed() <-chan struct{}
+	// Lost is closed when the lease is known to be lost, or its holder has been
+	// told to give it up. A deadline that passes needs no Lost.
+	Lost() <-chan struct{}
+	// Check asks the server; nil means that the lease was ours at some moment
+	// after the call began, and Deadline has been moved accordingly.
+	Check(ctx context.Context) error
+}
+
+// Held is a lease as the SDK gives it (*pawl.Lease).
+type Held interface {
+	// Context ends when the lease does, or is to be given up.
+	Context() context.Context
+	// Remaining is the time until the local deadline; 0 when the lease has ended.
+	Remaining() time.Duration
+	Check(ctx context.Context) error
+}
+
+// Followed is the Lease of a Held.
+type Followed struct {
+	held    Held
+	renewed chan struct{}
+	stop    func()
+
+	mu    sync.Mutex
+	known time.Duration // the last deadline that was told
+}
+
+// followShare is how many looks at a lease there are for each TTL: four for
+// each renewal.
+const followShare = 4 * renewalsPerTTL
+
+// followSlack is by how much a deadline must move to count as moved: the clock
+// that it comes from may be slewed against this one.
+const followSlack = 5 * time.Millisecond
+
+// Follow looks at held every TTL/24 for whether its deadline has moved. Stop
+// ends that.
+func Follow(held Held, ttl time.Duration) (*Followed, error) {
+	timer, err := clock.NewBootTimer()
+	if err != nil {
+		return nil, err
+	}
+	over := make(chan struct{})
+	f := &Followed{
+		held: held, renewed: make(chan struct{}, 1), known: clock.Boottime(),
+		stop: sync.OnceFunc(func() { close(over) }),
+	}
+	go func() {
+		defer timer.Stop()
+		for known := f.Deadline(); ; {
+			timer.Reset(ttl / followShare)
+			select {
+			case <-over:
+				return
+			case <-held.Context().Done():
+				return
+			case <-timer.C():
+			}
+			if now := f.Deadline(); now > known+followSlack {
+				known = now
+				select {
+				case f.renewed <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return f, nil
+}
+
+// Deadline implements Lease. Once the lease has ended it stays at the last one:
+// a command that must go before its time still has until then to end in order.
+func (f *Followed) Deadline() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := clock.Boottime()
+	if left := f.held.Remaining(); left > 0 {
+		f.known = now + left
+	}
+	return f.known
+}
+
+// Renewed implements Lease.
+func (f *Followed) Renewed() <-chan struct{} { return f.renewed }
+
+// Lost implements Lease.
+func (f *Followed) Lost() <-chan struct{} { return f.held.Context().Done() }
+
+// Check implements Lease.
+func (f *Followed) Check(ctx context.Context) error { return f.held.Check(ctx) }
+
+// Stop ends the following. Twice is fine.
+func (f *Followed) Stop() { f.stop() }

@@ -1,0 +1,76 @@
+//go:build unix
+
+package supervise
+
+import (
+	"context"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// handOver reports whether the command's group gets the terminal from the
+// start: where we have it, and nobody shares it with us. In a pipeline or a
+// script, where others of our group may want to read keys too, the command gets
+// it when it first asks for it (see pause).
+func (r *run) handOver() bool {
+	if !r.tty.ours() || len(myGroup().others) > 0 {
+		return false
+	}
+	r.tty.given, r.tty.used = true, true
+	return true
+}
+
+// pause deals with a command that was stopped. The watcher keeps the deadline
+// all along.
+//
+//  1. Stopped for using a terminal that our group has: it gets the terminal and
+//     goes on.
+//  2. Nobody could continue us (our group is orphaned, or there is no terminal):
+//     the kernel would not have let the keyboard stop the command, had it been
+//     started directly, so it goes on. A stop by other means stays.
+//  3. Otherwise we take the terminal back and stop ourselves, so that the shell
+//     sees the job stopped. Continued, we ask the server first: hours may have
+//     passed.
+func (r *run) pause(ctx context.Context, by syscall.Signal) {
+	wants := by == syscall.SIGTTIN || by == syscall.SIGTTOU
+	if wants && r.tty.ours() {
+		r.resume()
+		return
+	}
+	group := myGroup()
+	if r.tty == nil || group.orphaned {
+		if by == syscall.SIGTSTP {
+			r.resume()
+		}
+		return
+	}
+	r.tty.take()
+	if by == syscall.SIGTSTP {
+		// What the keyboard would have stopped with the command.
+		for _, p := range group.others {
+			_ = unix.Kill(p.pid, syscall.SIGTSTP)
+		}
+	}
+	r.tty.restore()
+	stopMyself()
+	if !r.check(ctx, r.window().Term) {
+		r.lost = true
+		r.notice("the lease is not known to be ours any more: the command is not continued")
+		r.end(true)
+		return
+	}
+	r.renewed()
+	r.resume()
+}
+
+// resume gives the terminal, if we have it, and has the group continued.
+func (r *run) resume() {
+	if clock.Boottime() >= r.window().Term {
+		return
+	}
+	r.tty.give()
+	r.orders.send(order{Kind: orderResume})
+}

@@ -1,0 +1,72 @@
+package supervise
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Between two looks for what is left.
+const (
+	sweepPause    = 2 * time.Millisecond
+	sweepPauseMax = 100 * time.Millisecond
+)
+
+// sweep kills and reaps everything that descends from this process, apart from
+// spare and what descends from it, and returns when nothing is left. It returns
+// the wait status of command if it reaped that.
+//
+// A killed process cannot fork, and what it leaves behind becomes a child of
+// this subreaper. So when this process has no child, it has no descendant: the
+// kernel's ECHILD is the proof, a walk over /proc only finds what to kill.
+func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known bool) {
+	for pause := sweepPause; ; pause = min(2*pause, sweepPauseMax) {
+		cg.kill()
+		if len(spare) == 0 {
+			for {
+				var status unix.WaitStatus
+				pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, nil)
+				if err == unix.EINTR {
+					continue
+				}
+				if err == unix.ECHILD {
+					return ws, known
+				}
+				if err != nil || pid == 0 {
+					break
+				}
+				if pid == command {
+					ws, known = syscall.WaitStatus(status), true
+				}
+			}
+		}
+		all, err := processes()
+		left := err != nil
+		if err == nil {
+			for _, p := range descendants(all, os.Getpid(), spare) {
+				left = true
+				if p.alive() {
+					p.kill()
+				} else if status, ok := reap(p.pid); ok && p.pid == command {
+					ws, known = status, true
+				}
+			}
+		}
+		if len(spare) > 0 && !left && settled(spare) {
+			return ws, known
+		}
+		select {
+		case <-woken:
+		case <-time.After(pause): //tidy:clock a pause between two looks decides nothing
+		}
+	}
+}
+
+// settled looks once more: with children that are to be spared there is no
+// ECHILD, and one walk alone can miss a process that was just given a new parent.
+func settled(spare map[int]bool) bool {
+	all, err := processes()
+	return err == nil && len(descendants(all, os.Getpid(), spare)) == 0
+}

@@ -1,0 +1,254 @@
+package pawl
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/trust"
+)
+
+// core is the client's state and all its decisions. It reads no clock, starts
+// nothing and waits for nothing: the loop hands it the time, what callers ask
+// and what servers say, and carries out what it finds in effects.
+type core struct {
+	servers []string
+	ttl     time.Duration
+	label   string
+	// jitter returns a number in [0, 1).
+	jitter func() float64
+	opened func(session []byte)
+
+	start clock.Reading
+	now   clock.Reading
+	// t is the time since start, for everything that is no promise.
+	t time.Duration
+
+	// cell and highest are what was seen; they outlive sessions.
+	cell    string
+	highest guard.Token
+
+	session session
+	line    line
+
+	requests map[uint64]*request
+	next     uint64 // number of the next request
+	low      uint64 // no request below is unfinished
+	again    time.Duration
+	sweepAt  time.Duration
+	leases   map[guard.Token]*Lease
+	// dialled are the calls that wait for the first session.
+	dialled []*call
+
+	closing  bool
+	closeBy  time.Duration
+	finished bool
+	// unconfirmed: the client ended without the server's word.
+	unconfirmed bool
+
+	effects effects
+}
+
+// session is what is known of the present one; id is nil while none is open.
+type session struct {
+	id         []byte
+	generation uint64
+	ttl        time.Duration
+	window     trust.Window
+	standing   *standing
+	shown      trust.State
+	renewAt    time.Duration
+	// dead are sessions that were lost here and may live on at the server.
+	dead [][]byte
+}
+
+// effects is what the loop carries out, in this order.
+type effects struct {
+	hangUp bool
+	dial   *attempt
+	// requests, renewal and close make up the next message.
+	requests []*linkpb.Request
+	renewal  uint64
+	close    bool
+	events   []Event
+}
+
+func newCore(servers []string, o Options, now clock.Reading, jitter func() float64) *core {
+	c := &core{
+		servers: servers, ttl: o.TTL, label: o.Label, jitter: jitter,
+		opened: func([]byte) {},
+		start:  now, now: now,
+		requests: map[uint64]*request{}, next: 1, low: 1,
+		leases: map[guard.Token]*Lease{},
+	}
+	c.session.reset()
+	return c
+}
+
+func (s *session) reset() {
+	s.id, s.generation, s.ttl = nil, 0, 0
+	s.window = trust.Window{}
+	s.standing = &standing{}
+	s.shown = trust.Lost
+}
+
+// at moves the core's time on.
+func (c *core) at(now clock.Reading) {
+	c.now = now
+	c.t = max(c.t, now.Longer(c.start))
+}
+
+// tick does what has become due. The loop calls it at the end of every turn,
+// after all that had arrived was handled: an answer that is there counts before
+// the deadline that it moves.
+func (c *core) tick() {
+	c.expire()
+	if c.finished {
+		return
+	}
+	c.showState()
+	if c.closing && c.t >= c.closeBy {
+		c.finish(false)
+		return
+	}
+	c.watchLine()
+	c.renew()
+	c.askAgain()
+	c.renumber()
+	if len(c.requests) > 0 && c.t >= c.sweepAt {
+		c.sweep()
+	}
+	c.dial()
+}
+
+// wake is how long the loop may sleep when nothing arrives.
+func (c *core) wake() time.Duration {
+	next := time.Hour
+	until := func(at time.Duration) { next = min(next, max(at-c.t, 0)) }
+	if c.session.id != nil {
+		next = min(next, c.session.window.Change(c.now))
+	}
+	switch c.line.state {
+	case lineUp:
+		until(c.session.renewAt)
+		if waited, ok := c.session.window.Unanswered(c.now); ok {
+			next = min(next, max(c.patience()-waited, 0))
+		}
+		if c.again != 0 {
+			until(c.again)
+		}
+	case lineDialling:
+		until(c.line.giveUpAt)
+	case lineDown:
+		until(c.line.dialAt)
+	}
+	if c.closing {
+		until(c.closeBy)
+	}
+	if len(c.requests) > 0 {
+		until(c.sweepAt)
+	}
+	// A wake-up that finds a clock a moment short must not spin.
+	return max(next, time.Millisecond)
+}
+
+// message takes what is to be sent; nil when there is nothing.
+func (c *core) message() *linkpb.ClientMessage {
+	e := &c.effects
+	if c.line.state != lineUp || len(e.requests) == 0 && e.renewal == 0 && !e.close {
+		return nil
+	}
+	m := &linkpb.ClientMessage{FinishedBelow: c.lowest(), Renewal: e.renewal, Requests: e.requests, Close: e.close}
+	e.requests, e.renewal, e.close = nil, 0, false
+	return m
+}
+
+// lowest is the number below which every request is finished.
+func (c *core) lowest() uint64 {
+	for c.low < c.next && c.requests[c.low] == nil {
+		c.low++
+	}
+	return c.low
+}
+
+func (c *core) emit(kind EventKind, err error) {
+	e := Event{Kind: kind, Err: err, Leases: len(c.leases)}
+	if kind != Lost {
+		e.Remaining = c.session.window.Remaining(c.now)
+	}
+	c.effects.events = append(c.effects.events, e)
+}
+
+// close begins the end: nothing more is asked, and the session is closed if a
+// server can be reached in time.
+func (c *core) close(within time.Duration) {
+	if c.closing || c.finished {
+		return
+	}
+	c.closing, c.closeBy = true, c.t+within
+	for _, n := range c.numbers() {
+		if r := c.requests[n]; r.kind != callRelease {
+			delete(c.requests, n)
+			r.answer(nil, ErrClosed)
+		}
+	}
+	for _, call := range c.dialled {
+		call.answer(nil, ErrClosed)
+	}
+	c.dialled = nil
+	for _, l := range c.held() {
+		l.endReleased()
+	}
+	clear(c.leases)
+	switch {
+	case c.session.id == nil:
+		c.finish(true)
+	case c.line.state == lineUp:
+		c.effects.close = true
+	default:
+		c.line.dialAt = c.t
+	}
+}
+
+// finish ends the client; confirmed: no lease of it is left at the server.
+func (c *core) finish(confirmed bool) {
+	c.finished, c.unconfirmed = true, !confirmed
+	c.session.standing.end()
+	c.effects.hangUp = true
+	for _, n := range c.numbers() {
+		r := c.requests[n]
+		delete(c.requests, n)
+		if confirmed && r.kind == callRelease {
+			r.answer(nil, nil)
+		} else {
+			r.answer(nil, unavailable(c.line.trouble))
+		}
+	}
+}
+
+// numbers are those of the unfinished requests, in order.
+func (c *core) numbers() []uint64 {
+	all := make([]uint64, 0, len(c.requests))
+	for n := range c.requests {
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// held are the leases, by token.
+func (c *core) held() []*Lease {
+	all := make([]*Lease, 0, len(c.leases))
+	for _, l := range c.leases {
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b *Lease) int {
+		if a.token < b.token {
+			return -1
+		}
+		return 1
+	})
+	return all
+}

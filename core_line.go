@@ -1,0 +1,214 @@
+package pawl
+
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+)
+
+type lineState uint8
+
+const (
+	lineDown lineState = iota
+	lineDialling
+	lineUp
+)
+
+// line is the way to a server: at most one attempt or stream at a time.
+type line struct {
+	state lineState
+	// id numbers attempts; what comes from an older one is not heard.
+	id       uint64
+	attempt  *attempt
+	giveUpAt time.Duration
+	dialAt   time.Duration
+	upSince  time.Duration
+	// turn picks the next server of the list, goTo is where a server sent us.
+	turn     int
+	goTo     string
+	failures int
+	trouble  error
+	// cancels are requests that the greeting under way still names and that
+	// were given up since.
+	cancels []uint64
+}
+
+// attempt is one try to reach a server: give up what is dead, greet.
+type attempt struct {
+	id      uint64
+	server  string
+	hello   *linkpb.Hello
+	renewal uint64
+	closing [][]byte
+}
+
+const (
+	backoffMin = 20 * time.Millisecond
+	backoffMax = time.Second
+	attemptMin = 200 * time.Millisecond
+	attemptMax = 5 * time.Second
+	// patienceMin keeps short TTLs from taking a slow disk for a dead server.
+	patienceMin = 500 * time.Millisecond
+	// steady is how long a stream must last to count as a success.
+	steady = time.Second
+)
+
+// dial begins an attempt when one is due.
+func (c *core) dial() {
+	l := &c.line
+	if l.state != lineDown || c.t < l.dialAt {
+		return
+	}
+	l.id++
+	l.state = lineDialling
+	a := &attempt{id: l.id, server: l.goTo, closing: append([][]byte(nil), c.session.dead...)}
+	if a.server == "" {
+		a.server = c.servers[l.turn%len(c.servers)]
+	}
+	l.goTo = ""
+	a.renewal = c.session.window.Send(c.now)
+	a.hello = c.hello()
+	l.attempt, l.cancels = a, nil
+	l.giveUpAt = c.t + c.attemptTime()
+	c.effects.dial = a
+}
+
+// attemptTime leaves room for several attempts before the deadline.
+func (c *core) attemptTime() time.Duration {
+	if c.session.id == nil {
+		return min(max(c.ttl/2, attemptMin), attemptMax)
+	}
+	left := c.session.window.Remaining(c.now)
+	return min(max(left/3, attemptMin), attemptMax, left)
+}
+
+func (c *core) hello() *linkpb.Hello {
+	s := &c.session
+	s.generation++
+	h := &linkpb.Hello{
+		Version: 1, Cell: c.cell, HighestToken: uint64(c.highest),
+		Session: s.id, Generation: s.generation, TtlNano: int64(c.ttl), Label: c.label,
+	}
+	if s.id == nil {
+		return h
+	}
+	for _, l := range c.held() {
+		h.Held = append(h.Held, uint64(l.token))
+	}
+	for _, n := range c.numbers() {
+		h.Wanted = append(h.Wanted, n)
+	}
+	return h
+}
+
+// patience is how long a renewal may stay unanswered before the stream is
+// taken for dead: a network that swallows everything tells nothing.
+func (c *core) patience() time.Duration { return max(c.session.ttl/4, patienceMin) }
+
+func (c *core) watchLine() {
+	switch c.line.state {
+	case lineDialling:
+		if c.t >= c.line.giveUpAt {
+			c.failed(timeoutError{"greeting", c.line.attempt.server})
+		}
+	case lineUp:
+		if waited, ok := c.session.window.Unanswered(c.now); ok && waited >= c.patience() {
+			c.failed(timeoutError{"renewal", c.line.attempt.server})
+		}
+	}
+}
+
+// failed notes that the attempt or the stream is of no more use. Another server
+// is tried, after a pause that grows.
+func (c *core) failed(why error) {
+	l := &c.line
+	if l.state == lineDown {
+		return
+	}
+	wasSteady := l.state == lineUp && c.t-l.upSince >= steady
+	if wasSteady {
+		l.failures = 0
+	}
+	l.turn++
+	c.hangUp(why)
+	l.dialAt = c.t
+	if !wasSteady {
+		l.dialAt += c.backoff()
+		l.failures++
+	}
+}
+
+func (c *core) backoff() time.Duration {
+	limit := min(backoffMax, c.ttl/8)
+	rounds := min(c.line.failures/len(c.servers), 10)
+	d := min(backoffMin<<rounds, limit)
+	return d/2 + time.Duration(float64(d/2)*c.jitter())
+}
+
+// redirect goes where the active server is said to be. Servers that send us
+// round in circles are met with the growing pause.
+func (c *core) redirect(to string, why error) {
+	first := c.line.failures == 0 || c.line.state == lineUp
+	c.failed(why)
+	if to == "" {
+		return
+	}
+	c.line.goTo = to
+	if first {
+		c.line.dialAt = c.t
+	}
+}
+
+// hangUp cuts the attempt or stream; what was sent on it and not answered will
+// be asked again on the next one.
+func (c *core) hangUp(why error) {
+	l := &c.line
+	if l.state != lineDown {
+		c.effects.hangUp = true
+	}
+	l.state, l.attempt = lineDown, nil
+	if why != nil {
+		l.trouble = why
+	}
+	c.effects.dial = nil
+	c.effects.requests, c.effects.renewal, c.effects.close = nil, 0, false
+	c.session.window.Forget()
+	for _, r := range c.requests {
+		r.asked = r.asked || r.sent
+		r.sent = false
+	}
+}
+
+// up notes that a server has welcomed us.
+func (c *core) up() {
+	c.line.state = lineUp
+	c.line.upSince = c.t
+	c.line.trouble = nil
+}
+
+// heard handles what the stream layer tells.
+func (c *core) heard(e lineEvent) {
+	if c.line.state == lineDown || e.id != c.line.id {
+		return
+	}
+	switch {
+	case e.err != nil:
+		if e.refused {
+			c.failed(e.err)
+			c.refuseAll(e.err)
+			return
+		}
+		c.failed(e.err)
+	case c.line.state == lineUp:
+		c.receive(e.message)
+	case e.message.Welcome != nil:
+		c.welcome(e.message.Welcome, c.line.attempt)
+		if c.line.state == lineUp {
+			c.receive(e.message)
+		}
+	case e.message.Closed != nil:
+		c.closed(e.message.Closed)
+	default:
+		c.failed(errNoGreeting)
+	}
+}

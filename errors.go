@@ -1,0 +1,108 @@
+package pawl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
+)
+
+// The errors of this package, for errors.Is. An error of a call whose context
+// ended matches that context's error as well.
+var (
+	// ErrHeld: TryAcquire found the name held. The error is a *HeldError.
+	ErrHeld = errors.New("held by another lease")
+	// ErrLost: the lease's session ended, by its local deadline or because the
+	// server no longer knows it. The lease never comes back.
+	ErrLost = errors.New("lease lost")
+	// ErrBroken: somebody broke the lease, or asked for it to be broken.
+	ErrBroken = errors.New("lease broken")
+	// ErrReleased: the lease was released by this client.
+	ErrReleased = errors.New("lease released")
+	// ErrUnavailable: no server answered in time. Whether the request took
+	// effect is unknown; what was granted late is given back.
+	ErrUnavailable = errors.New("no server answered")
+	// ErrDenied: the server does not allow it to this caller.
+	ErrDenied = errors.New("denied")
+	// ErrConflict: the request does not go together with what is there.
+	ErrConflict = errors.New("conflict")
+	// ErrInvalid: the request is out of bounds, or the server does not
+	// understand it.
+	ErrInvalid = errors.New("invalid")
+	// ErrExhausted: a limit of the server or of this client is reached.
+	ErrExhausted = errors.New("limit reached")
+	// ErrStoreRolledBack: the cell's log lost grants that it had acknowledged,
+	// and the server will not go on until an operator has looked.
+	ErrStoreRolledBack = errors.New("store rolled back")
+	// ErrClosed: the client was closed.
+	ErrClosed = errors.New("client closed")
+)
+
+// HeldError says who holds a name; it matches ErrHeld. What it says was true
+// when the server answered.
+type HeldError struct {
+	Name string
+	// Label is what the holder calls itself, Since when it was granted the
+	// lease by the server's wall clock: both are for people.
+	Label string
+	Since time.Time
+	Token guard.Token
+	// Handle stands for the holder's session, in listings too. It gives no
+	// power over it.
+	Handle string
+}
+
+func (e *HeldError) Error() string {
+	if e.Label == "" {
+		return fmt.Sprintf("held by another lease (token %d)", uint64(e.Token))
+	}
+	return fmt.Sprintf("held by %q (token %d)", e.Label, uint64(e.Token))
+}
+
+// Is makes errors.Is match ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// refusal makes an error of what a server refused.
+func refusal(name string, r *linkpb.Refused) error {
+	if r.Reason == linkpb.Reason_REASON_HELD {
+		e := &HeldError{Name: name}
+		if h := r.Holder; h != nil {
+			e.Label, e.Handle, e.Token = h.Label, h.Holder, guard.Token(h.Token)
+			e.Since = time.Unix(0, h.SinceUnixNano)
+		}
+		return e
+	}
+	return because(r.Reason, r.Message)
+}
+
+func because(reason linkpb.Reason, message string) error {
+	kind := ErrUnavailable
+	switch reason {
+	case linkpb.Reason_REASON_INVALID, linkpb.Reason_REASON_TOKEN_MISMATCH:
+		kind = ErrInvalid
+	case linkpb.Reason_REASON_UNAUTHENTICATED, linkpb.Reason_REASON_DENIED:
+		kind = ErrDenied
+	case linkpb.Reason_REASON_GONE:
+		kind = ErrLost
+	case linkpb.Reason_REASON_CONFLICT:
+		kind = ErrConflict
+	case linkpb.Reason_REASON_EXHAUSTED:
+		kind = ErrExhausted
+	case linkpb.Reason_REASON_STORE_ROLLED_BACK:
+		kind = ErrStoreRolledBack
+	}
+	if message == "" {
+		return kind
+	}
+	return fmt.Errorf("%w: %s", kind, message)
+}
+
+// unavailable adds what went wrong with the connection, as far as is known.
+func unavailable(trouble error) error {
+	if trouble == nil {
+		return ErrUnavailable
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, trouble)
+}

@@ -1,0 +1,3 @@
+module github.com/pawlproject/pawl/guard
+
+go 1.26

@@ -1,0 +1,50 @@
+// Package sqlguard guards what lies in a database/sql database: the check of
+// the fencing token is the first statement of the transaction that does the
+// work, and commits or rolls back with it.
+//
+//	g := sqlguard.New(db, sqlguard.SQLite())
+//	err := g.Install(ctx)                    // once: makes the guard's tables
+//	err = g.Claim(ctx, lease.Fence())        // acquire → claim → read → act
+//	err = g.InTx(ctx, lease.Fence(), func(tx *sql.Tx) error {
+//		_, err := tx.ExecContext(ctx, `UPDATE …`)
+//		return err
+//	})
+//
+// # What it promises
+//
+//   - I6: once the database has committed fence t for a resource, by a claim or
+//     by an operation, no transaction that entered with a lower token commits
+//     after it. One that was open before holds the claim back ([ErrBusy], or a
+//     wait within the driver's busy timeout) until it has ended, so that the
+//     claim is followed by a read of everything it did.
+//   - Refused and busy leave no trace: the transaction is rolled back.
+//   - The answer to a commit that was lost is guard.ErrUnknown, never a refusal
+//     and never success.
+//   - Guard and data are rows of one database: a crash, a backup or a restore
+//     takes them together.
+//
+// # What it does not promise
+//
+//   - Only transactions that enter are guarded. Statements outside of them, of
+//     other programs or by hand, are not held back.
+//   - [Guard.Enter] inside a savepoint that is rolled back is undone, and what
+//     the transaction does afterwards is unguarded. Enter first.
+//   - A resource counts as unseen when it has no row, and whoever comes first
+//     opens it with any token. Nothing here deletes rows, and the tables' own
+//     triggers refuse deletion, a lower token and another cell. To hand a
+//     database over to another cell, stop all holders, drop the trigger
+//     pawl_guard_keep, delete the rows and Install again.
+//   - A database restored from a backup has the mark of that moment. Claim with
+//     a freshly acquired lease before it is opened for writes.
+//   - SQLite on a network file system is unsafe with or without a guard, and
+//     with synchronous=OFF a power loss may take back what was committed.
+//
+// # SQLite
+//
+// SQLite has one writer at a time, so the operations of one holder take turns.
+// A transaction of database/sql begins DEFERRED there: it takes the write lock
+// at its first writing statement, and one that has read before may fail at that
+// moment. The guard's first statement writes, so a transaction that enters first
+// holds the lock before it reads anything. Set a busy timeout in the data source
+// name unless ErrBusy is to come back at once.
+package sqlguard

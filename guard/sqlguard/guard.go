@@ -1,0 +1,102 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/pawlproject/pawl/guard"
+)
+
+var (
+	// ErrBusy: another transaction holds the database. This one did nothing and
+	// its token was not judged; repeat it. The error wraps the driver's.
+	ErrBusy = errors.New("sqlguard: database busy, nothing was done")
+	// ErrNotInstalled: the guard's tables do not exist, see [Guard.Install].
+	ErrNotInstalled = errors.New("sqlguard: no guard table in this database")
+)
+
+// Guard guards the resources of one database. It holds nothing but the handle
+// and may be copied and used by many goroutines.
+type Guard struct {
+	db      *sql.DB
+	dialect Dialect
+}
+
+var _ guard.Claimer = Guard{}
+
+// New returns the guard of db, which it neither opens nor closes.
+func New(db *sql.DB, d Dialect) Guard { return Guard{db: db, dialect: d} }
+
+// Install makes the guard's tables where they are missing. It may be run at
+// every start, by many processes at once.
+func (g Guard) Install(ctx context.Context) error {
+	for _, stmt := range g.dialect.ddl {
+		if _, err := g.db.ExecContext(ctx, stmt); err != nil {
+			return g.failed(ctx, "install", err)
+		}
+	}
+	return nil
+}
+
+// Claim raises the mark of f.Resource to f in a transaction of its own, see
+// [guard.Claimer]. When it returns nil no transaction that entered with a lower
+// token is open, and none will commit. It fails with [ErrBusy] while another transaction
+// writes longer than the driver waits.
+func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
+	return g.InTx(ctx, f, func(*sql.Tx) error { return nil })
+}
+
+// Seen returns the cell and the highest token that the database has committed
+// for a resource; the zero State when it has seen none.
+func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
+	s, err := g.seen(ctx, g.db, resource)
+	if errors.Is(err, sql.ErrNoRows) {
+		return guard.State{}, nil
+	}
+	if err != nil {
+		return guard.State{}, g.failed(ctx, "read the mark", err)
+	}
+	return s, nil
+}
+
+// querier is what a *sql.DB and a *sql.Tx have in common here.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (g Guard) seen(ctx context.Context, q querier, resource string) (guard.State, error) {
+	var cell string
+	var token int64
+	if err := q.QueryRowContext(ctx, g.dialect.seen, resource).Scan(&cell, &token); err != nil {
+		return guard.State{}, err
+	}
+	return guard.State{Cell: cell, Seen: guard.Token(token)}, nil
+}
+
+// failed wraps an error met before any commit: nothing took effect.
+func (g Guard) failed(ctx context.Context, doing string, err error) error {
+	wrapped := fmt.Errorf("sqlguard: %s: %w", doing, err)
+	switch g.dialect.failure(err) {
+	case failedBusy:
+		wrapped = fmt.Errorf("%w: %s: %w", ErrBusy, doing, err)
+	case failedNoTable:
+		wrapped = fmt.Errorf("%w: %w", ErrNotInstalled, err)
+	}
+	// A context that ends shows as whatever the driver was doing at that moment.
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ended(ctx), wrapped)
+	}
+	return wrapped
+}
+
+// ended returns an error that is both the context's and its cause, such as the
+// loss of the lease.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

@@ -1,0 +1,105 @@
+package cell
+
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// Receiver takes answers as they become final. Receive must not block: it is
+// called by the goroutine that serves everybody. Number is the request's on a
+// stream, 0 elsewhere and for what was not asked for.
+type Receiver interface {
+	Receive(number uint64, a locktable.Answer)
+}
+
+// Info describes the cell as a client may know it.
+type Info struct {
+	// Cell is the cell's id, <name>-<16 hex digits>; empty before the first
+	// tenure.
+	Cell      string
+	Epoch     uint64
+	ActiveTTL time.Duration
+	// Active: this server is the active one and serves.
+	Active bool
+	// ActiveLink and ActiveHTTP are where the active server is reached, as far
+	// as is known.
+	ActiveLink, ActiveHTTP string
+}
+
+// Lease is what a request without a stream was granted.
+type Lease struct {
+	// ID and Session are capabilities.
+	ID, Session string
+	Granted     locktable.Granted
+	Cell        string
+}
+
+// AcquireRequest asks for a lease without a stream.
+type AcquireRequest struct {
+	Name string
+	// Session that the lease shall belong to, or empty: one of its own with
+	// TTL (0: locktable.TTLDefault).
+	Session string
+	TTL     time.Duration
+	// Wait bounds the wait for the turn; 0: one try.
+	Wait      time.Duration
+	Label     string
+	RequestID string
+	// Identity of the caller; the scope of RequestID.
+	Identity string
+}
+
+// RefusedError is an answer that was refused, as an error.
+type RefusedError struct {
+	locktable.Refused
+	// ActiveLink is where to go when the reason is Unavailable and it is known.
+	ActiveLink string
+	RetryAfter time.Duration
+}
+
+func (e *RefusedError) Error() string { return string(e.Reason) + ": " + e.Message }
+
+// Hello is what a stream begins with.
+type Hello struct {
+	// Session is the id to go on with; empty: open one with TTL and Label.
+	Session         []byte
+	Generation      uint64
+	TTL             time.Duration
+	Label, Identity string
+	Held, Wanted    []uint64
+	// Cell and Highest are what the client has seen.
+	Cell    string
+	Highest guard.Token
+}
+
+// Message is what a stream's client said at once. The stream fills in what
+// names itself: the commands need no Ref, Session, Generation or Identity.
+type Message struct {
+	// Renewal is answered with Renewed when it is not 0.
+	Renewal, Finished uint64
+	Acquires          []locktable.Acquire
+	Releases          []locktable.Release
+	Cancels           []locktable.Cancel
+	Checks            []locktable.Check
+	// Close ends the session.
+	Close bool
+}
+
+// Status is the state of the cell as operators see it. All of it is durable.
+type Status struct {
+	Info
+	// Token is the counter, Ahead how far it stands ahead of the wall clock
+	// (negative: behind).
+	Token                     guard.Token
+	Ahead                     time.Duration
+	Sessions, Leases, Waiters int
+	Batch                     uint64
+	Usage                     store.Usage
+	// Tight: acquires are refused for want of room.
+	Tight bool
+	// RolledBack: a token was told that a lost log had granted.
+	RolledBack bool
+}

@@ -1,0 +1,96 @@
+package cell
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// call is a request without a stream: it waits for one answer.
+type call struct {
+	answer chan locktable.Answer
+	state  atomic.Int32
+	// late takes an answer that came when nobody waited any more.
+	late func(locktable.Answer)
+}
+
+const (
+	callWaits int32 = iota
+	callAnswered
+	callAbandoned
+)
+
+func newCall() *call { return &call{answer: make(chan locktable.Answer, 1)} }
+
+// Receive takes the answer. Waiting is not one.
+func (x *call) Receive(_ uint64, a locktable.Answer) {
+	if _, waiting := a.(locktable.Waiting); waiting {
+		return
+	}
+	if x.state.CompareAndSwap(callWaits, callAnswered) {
+		x.answer <- a
+	} else if x.late != nil {
+		x.late(a)
+	}
+}
+
+// abandon says that nobody waits any more; false: the answer is there.
+func (x *call) abandon() bool { return x.state.CompareAndSwap(callWaits, callAbandoned) }
+
+// enter registers a call with the tenure, so that it is told when that ends.
+func (c *Cell) enter(x *call) *tenure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now != nil {
+		c.calls[x] = struct{}{}
+	}
+	return c.now
+}
+
+func (c *Cell) leave(x *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, x)
+}
+
+// ask submits a command that is never refused for want of room and waits for
+// its answer. make is given the call to be answered.
+func (c *Cell) ask(ctx context.Context, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
+	x := newCall()
+	t := c.enter(x)
+	defer c.leave(x)
+	if t == nil || !t.intake.add(make(x)) {
+		return nil, c.unavailable()
+	}
+	select {
+	case a := <-x.answer:
+		return a, c.errorOf(a)
+	case <-ctx.Done():
+		x.abandon()
+		return nil, ctx.Err()
+	}
+}
+
+func (c *Cell) unavailable() *RefusedError {
+	return c.refused(locktable.Refused{Reason: locktable.Unavailable, Message: notActive})
+}
+
+func (c *Cell) refused(r locktable.Refused) *RefusedError {
+	e := &RefusedError{Refused: r}
+	switch r.Reason {
+	case locktable.Unavailable:
+		e.ActiveLink = c.Info().ActiveLink
+	case locktable.Exhausted:
+		e.RetryAfter = retryAfter
+	}
+	return e
+}
+
+// errorOf is nil unless the answer is a refusal.
+func (c *Cell) errorOf(a locktable.Answer) error {
+	if r, no := a.(locktable.Refused); no {
+		return c.refused(r)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package cell
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// Options say what a cell is made of.
+type Options struct {
+	Store store.Store
+	// Node is this server as clients and standbys find it.
+	Node  store.Node
+	Clock clock.Clock
+	// Name of the cell; its id is <Name>-<16 hex digits> drawn when it is
+	// created, or CellID when that is set.
+	Name   string
+	CellID string
+	// ActiveTTL is how long a standby waits for a sign of the active server.
+	ActiveTTL time.Duration
+	// TokenFloor is a value that the counter starts above, 0: none.
+	TokenFloor guard.Token
+	// Limits of the table; zero: locktable.DefaultLimits.
+	Limits locktable.Limits
+	Logger *slog.Logger
+}
+
+// Cell is one server's view of a cell: active in some tenures, waiting for its
+// turn in others. Safe for use by several goroutines.
+type Cell struct {
+	o     Options
+	ready chan struct{}
+	once  sync.Once
+
+	info  atomic.Pointer[Info]
+	usage atomic.Pointer[store.Usage]
+	stats Stats
+	// rolledBack: it has been told once that the store lost grants.
+	rolledBack atomic.Bool
+
+	// mu guards the tenure that is being served, and everybody who must be told
+	// when it ends.
+	mu      sync.Mutex
+	now     *tenure
+	streams map[*Stream]struct{}
+	calls   map[*call]struct{}
+}
+
+// tenure is what the fronts need of the tenure that is being served.
+type tenure struct {
+	intake *intake
+	secret []byte
+	cell   string
+	unary  *line
+	counts atomic.Pointer[published]
+}
+
+// published is the durable state, as status and metrics may show it.
+type published struct {
+	locktable.Counts
+	batch uint64
+}
+
+// New returns a cell that does not run yet.
+func New(o Options) *Cell {
+	if o.Limits == (locktable.Limits{}) {
+		o.Limits = locktable.DefaultLimits
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Cell{o: o, ready: make(chan struct{}), streams: map[*Stream]struct{}{}, calls: map[*call]struct{}{}}
+	c.info.Store(&Info{ActiveTTL: o.ActiveTTL})
+	c.usage.Store(&store.Usage{})
+	return c
+}
+
+// Ready is closed when the cell serves for the first time.
+func (c *Cell) Ready() <-chan struct{} { return c.ready }
+
+// Info describes the cell as far as this server knows it.
+func (c *Cell) Info() Info { return *c.info.Load() }
+
+// newCellID draws the id of a new cell.
+func (c *Cell) newCellID() string {
+	if c.o.CellID != "" {
+		return c.o.CellID
+	}
+	var b [8]byte
+	rand.Read(b[:])
+	return c.o.Name + "-" + hex.EncodeToString(b[:])
+}
+
+// serving returns the tenure that is being served, nil when there is none.
+func (c *Cell) serving() *tenure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// begin opens the doors for a tenure.
+func (c *Cell) begin(t *tenure, epoch uint64) {
+	info := Info{
+		Cell: t.cell, Epoch: epoch, ActiveTTL: c.o.ActiveTTL, Active: true,
+		ActiveLink: c.o.Node.Link, ActiveHTTP: c.o.Node.HTTP,
+	}
+	c.info.Store(&info)
+	c.mu.Lock()
+	c.now = t
+	c.mu.Unlock()
+	c.once.Do(func() { close(c.ready) })
+}
+
+// finish closes the doors and tells everybody whose answer will not come. What
+// was decided and is not final is dropped: the next tenure answers for itself.
+func (c *Cell) finish() {
+	info := c.Info()
+	info.Active, info.ActiveLink, info.ActiveHTTP = false, "", ""
+	c.info.Store(&info)
+	c.mu.Lock()
+	c.now = nil
+	streams, calls := c.streams, c.calls
+	c.streams, c.calls = map[*Stream]struct{}{}, map[*call]struct{}{}
+	c.mu.Unlock()
+	for s := range streams { //tidy:unordered each is told
+		s.r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: notActive})
+	}
+	for x := range calls { //tidy:unordered each is told
+		x.Receive(0, locktable.Refused{Reason: locktable.Unavailable, Message: notActive})
+	}
+}
+
+const notActive = "this server is not the active one"

@@ -1,0 +1,267 @@
+package cell_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+const activeTTL = 3 * time.Second
+
+// server is a cell on a disk, in a bubble.
+type server struct {
+	*cell.Cell
+	store *memstore.Store
+	stop  func()
+	end   chan error
+}
+
+func start(t *testing.T, disk *memstore.Disk, name string, sole bool) *server {
+	t.Helper()
+	k := clock.Bubble()
+	s := &server{store: disk.Store(memstore.Options{Clock: k, ActiveTTL: activeTTL, Sole: sole}), end: make(chan error, 1)}
+	node := store.Node{Link: name}
+	copy(node.ID[:], name)
+	s.Cell = cell.New(cell.Options{Store: s.store, Node: node, Clock: k, Name: "test", ActiveTTL: activeTTL})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { s.end <- s.Run(ctx) }()
+	s.stop = func() {
+		cancel()
+		if err := <-s.end; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.store.Close()
+	}
+	return s
+}
+
+// up waits until the server serves.
+func (s *server) up(t *testing.T) {
+	t.Helper()
+	select {
+	case <-s.Ready():
+	case err := <-s.end:
+		t.Fatalf("the server ended: %v", err)
+	}
+}
+
+// crash ends the server as SIGKILL does.
+func (s *server) crash() {
+	s.store.Crash()
+	s.stop()
+}
+
+func (s *server) acquire(t *testing.T, name string, ttl, wait time.Duration) cell.Lease {
+	t.Helper()
+	l, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: name, TTL: ttl, Wait: wait})
+	if err != nil {
+		t.Fatalf("acquire %s: %v", name, err)
+	}
+	return l
+}
+
+func reasonOf(err error) locktable.Reason {
+	var no *cell.RefusedError
+	if errors.As(err, &no) {
+		return no.Reason
+	}
+	return locktable.Reason(fmt.Sprint(err))
+}
+
+func TestUnary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		defer s.stop()
+		s.up(t)
+
+		a := s.acquire(t, "orders/7", 10*time.Second, 0)
+		_, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: "orders/7"})
+		var no *cell.RefusedError
+		if !errors.As(err, &no) || no.Reason != locktable.Held || no.Holder == nil || no.Holder.Token != a.Granted.Token {
+			t.Fatalf("a second try: %v", err)
+		}
+		p, err := s.List(t.Context(), locktable.List{Prefix: "orders/"})
+		if err != nil || len(p.Locks) != 1 || p.Locks[0].Holders[0].Token != a.Granted.Token {
+			t.Fatalf("list: %v %v", p, err)
+		}
+		if err := s.Release(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Release(t.Context(), a.ID); reasonOf(err) != locktable.Gone {
+			t.Fatalf("a second release: %v", err)
+		}
+		if b := s.acquire(t, "orders/7", 10*time.Second, 0); b.Granted.Token <= a.Granted.Token {
+			t.Fatalf("token %d follows %d", b.Granted.Token, a.Granted.Token)
+		}
+		st, err := s.Status(t.Context())
+		if err != nil || st.Leases != 1 || st.Sessions != 1 || !st.Active {
+			t.Fatalf("status: %+v %v", st, err)
+		}
+	})
+}
+
+func TestExpiryHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		defer s.stop()
+		s.up(t)
+		begin := time.Now()
+		a := s.acquire(t, "n", 5*time.Second, 0)
+		b := s.acquire(t, "n", 5*time.Second, time.Minute)
+		took := time.Since(begin)
+		if took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("handed over after %v; between the TTL and a second more was expected", took)
+		}
+		if b.Granted.Token <= a.Granted.Token {
+			t.Errorf("token %d follows %d", b.Granted.Token, a.Granted.Token)
+		}
+		if w := b.Granted.Waited; w > took || w < took-time.Second {
+			t.Errorf("waited %v of %v", w, took)
+		}
+		if _, _, err := s.RenewLease(t.Context(), a.ID); reasonOf(err) != locktable.Gone {
+			t.Errorf("renew of the expired lease: %v", err)
+		}
+	})
+}
+
+func TestRenewedLeaseIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		defer s.stop()
+		s.up(t)
+		a := s.acquire(t, "n", 2*time.Second, 0)
+		for range 20 {
+			time.Sleep(time.Second)
+			if _, _, err := s.RenewLease(t.Context(), a.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestWaiterThatGoesLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		defer s.stop()
+		s.up(t)
+		a := s.acquire(t, "n", time.Minute, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Acquire(ctx, cell.AcquireRequest{Name: "n", Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("acquire: %v", err)
+		}
+		_, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: "n", Wait: time.Second})
+		if reasonOf(err) != locktable.Held {
+			t.Fatalf("acquire: %v", err)
+		}
+		p, err := s.List(t.Context(), locktable.List{Name: "n"})
+		if err != nil || len(p.Locks[0].Waiters) != 0 {
+			t.Fatalf("list: %+v %v", p, err)
+		}
+		if err := s.Release(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.acquire(t, "n", time.Minute, 0)
+	})
+}
+
+// A crash at any moment loses no grant, repeats no token, and counts the time
+// without a server against nobody.
+func TestRestartKeepsWhatWasGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		var last guard.Token
+		held := map[string]cell.Lease{}
+		for round := range 5 {
+			s := start(t, disk, "a", true)
+			s.up(t)
+			for name, l := range held {
+				if _, _, err := s.RenewLease(t.Context(), l.ID); err != nil {
+					t.Fatalf("round %d: %s is lost: %v", round, name, err)
+				}
+			}
+			for i := range 10 {
+				name := fmt.Sprintf("n/%d/%d", round, i)
+				l := s.acquire(t, name, 10*time.Second, 0)
+				if l.Granted.Token <= last {
+					t.Fatalf("token %d follows %d", l.Granted.Token, last)
+				}
+				last, held[name] = l.Granted.Token, l
+			}
+			s.crash()
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// The holder is dead and the server restarts again and again: the lease ends
+// all the same.
+func TestRestartsDoNotKeepTheDeadAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		s := start(t, disk, "a", true)
+		s.up(t)
+		s.acquire(t, "n", 8*time.Second, 0)
+		for round := range 8 {
+			time.Sleep(5 * time.Second)
+			s.crash()
+			s = start(t, disk, "a", true)
+			s.up(t)
+			if _, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: "n"}); err == nil {
+				t.Logf("free in round %d", round)
+				s.stop()
+				return
+			}
+		}
+		s.stop()
+		t.Error("still held after eight restarts")
+	})
+}
+
+func TestStandbyTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		a := start(t, disk, "a", false)
+		a.up(t)
+		l := a.acquire(t, "n", 10*time.Second, 0)
+		b := start(t, disk, "b", false)
+		defer b.stop()
+		time.Sleep(2 * activeTTL)
+		if info := b.Info(); info.Active || info.ActiveLink != "a" {
+			t.Fatalf("the standby says %+v", info)
+		}
+		if _, err := b.Acquire(t.Context(), cell.AcquireRequest{Name: "x"}); reasonOf(err) != locktable.Unavailable {
+			t.Fatalf("the standby answered: %v", err)
+		}
+		// A paused server is overtaken; when it goes on it finds out by itself.
+		if _, _, err := a.RenewLease(t.Context(), l.ID); err != nil {
+			t.Fatal(err)
+		}
+		a.store.Stall()
+		begin := time.Now()
+		b.up(t)
+		if took := time.Since(begin); took > activeTTL+2*time.Second {
+			t.Errorf("take-over took %v", took)
+		}
+		if _, _, err := b.RenewLease(t.Context(), l.ID); err != nil {
+			t.Errorf("the lease is lost by a take-over: %v", err)
+		}
+		a.store.Resume()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := a.Acquire(ctx, cell.AcquireRequest{Name: "x"}); reasonOf(err) != locktable.Unavailable {
+			t.Errorf("the deposed server answered: %v", err)
+		}
+		a.stop()
+	})
+}

@@ -1,0 +1,25 @@
+// Package cell is one writer: it takes in commands, has the lock table decide
+// them, lands what was decided in the store and answers.
+//
+//	fronts ──► intake ──► step: lock table ──► batch ──► store (≤ InFlight on their way)
+//	   ▲                        │                            │ landed
+//	   └──── answers ◄── queue of groups, in order ◄─────────┘
+//
+// It promises:
+//
+//   - Nothing leaves that shows what is not durable (I3). An answer leaves when
+//     every batch decided before it is durable and a Confirm or an Append that
+//     began after its request was received has succeeded; so a take-over comes
+//     after the receipt of every renewal that was ever answered (I5).
+//   - Answers leave in the order in which they were decided.
+//   - A session ends only by usable time: time in which the store confirmed the
+//     tenure. A stalled server or store ends nobody.
+//   - Renewals, releases and cancels are never refused for want of room and
+//     never wait behind acquires.
+//
+// It does not promise to be the active server at any moment: a tenure may end
+// without its server knowing, and whatever that server then decides is refused
+// by the store and never answered.
+//
+// The step (step.go, usable.go) is pure; the loop that waits is in run.go.
+package cell

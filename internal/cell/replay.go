@@ -1,0 +1,123 @@
+package cell
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// chunkBytes is where a chunk of a snapshot is closed.
+const chunkBytes = 512 << 10
+
+// replayed is a log as read: the table it gives, and where it ends.
+type replayed struct {
+	table   *locktable.Table
+	head    uint64
+	sum     store.Sum
+	epoch   uint64
+	durable uint64
+	batches int
+	bytes   int64
+
+	chunks uint32
+	whole  bool
+}
+
+// replay rebuilds the table. What does not fit is store.ErrDamaged and names
+// the batch.
+func replay(ctx context.Context, t store.Tenure, limits locktable.Limits) (*replayed, error) {
+	r := &replayed{table: locktable.New(limits), whole: true}
+	head, err := t.Replay(ctx, r.chunk, r.batch)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("replay: %w", err)
+	case !r.whole:
+		return nil, fmt.Errorf("replay: %w: the snapshot of batch %d ends early", store.ErrDamaged, r.head)
+	case head != r.head:
+		return nil, fmt.Errorf("replay: %w: the log ends with batch %d, %d was read last", store.ErrDamaged, head, r.head)
+	case head < r.durable:
+		return nil, fmt.Errorf("replay: %w: batch %d is missing, %d was known durable", store.ErrDamaged, head+1, r.durable)
+	case head == 0:
+		return nil, fmt.Errorf("replay: %w: a tenure without a log", store.ErrDamaged)
+	}
+	r.table.Settle()
+	return r, nil
+}
+
+func (r *replayed) chunk(n uint64, raw []byte) error {
+	c, _, err := store.OpenChunk(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("snapshot of batch %d: %w", n, err)
+	case c.Number != n || c.Index != r.chunks || r.chunks > 0 && r.whole:
+		return fmt.Errorf("snapshot of batch %d: %w: chunk %d of %d where chunk %d was expected",
+			n, store.ErrDamaged, c.Index, c.Number, r.chunks)
+	}
+	r.chunks++
+	r.whole, r.head, r.durable = c.Last, n, n
+	copy(r.sum[:], c.Previous)
+	return r.apply(n, c.Events)
+}
+
+func (r *replayed) batch(n uint64, raw []byte) error {
+	b, sum, err := store.OpenBatch(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("batch %d: %w", n, err)
+	case b.Number != n || n != r.head+1:
+		return fmt.Errorf("batch %d: %w: it says %d, and follows %d", n, store.ErrDamaged, b.Number, r.head)
+	case b.Epoch < r.epoch:
+		return fmt.Errorf("batch %d: %w: epoch %d follows epoch %d", n, store.ErrDamaged, b.Epoch, r.epoch)
+	case r.head > 0 && !bytes.Equal(b.Previous, r.sum[:]):
+		return fmt.Errorf("batch %d: %w: it does not follow the batch before", n, store.ErrDamaged)
+	}
+	r.head, r.sum, r.epoch, r.durable = n, sum, b.Epoch, max(r.durable, b.Durable)
+	r.batches++
+	r.bytes += int64(len(raw))
+	return r.apply(n, b.Events)
+}
+
+func (r *replayed) apply(n uint64, events []*recordpb.Event) error {
+	for _, e := range events {
+		if err := r.table.Apply(e); err != nil {
+			return fmt.Errorf("batch %d: %w: %w", n, store.ErrDamaged, err)
+		}
+	}
+	return nil
+}
+
+// chunks seals a frozen table in portions.
+func (s *snapshot) chunks() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		c := &recordpb.Chunk{Number: s.upTo, Previous: s.sum[:]}
+		size := 0
+		for e := range s.frozen.Events() {
+			if size >= chunkBytes {
+				if !yield(sealChunk(c)) {
+					return
+				}
+				c.Index++
+				c.Events, size = nil, 0
+			}
+			c.Events = append(c.Events, e)
+			size += proto.Size(e) + 8
+		}
+		c.Last = true
+		yield(sealChunk(c))
+	}
+}
+
+func sealChunk(c *recordpb.Chunk) []byte {
+	raw, _, err := store.SealChunk(c)
+	if err != nil {
+		panic(fmt.Errorf("cell: seal chunk %d of the snapshot of batch %d: %w", c.Index, c.Number, err))
+	}
+	return raw
+}

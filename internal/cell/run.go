@@ -1,0 +1,435 @@
+package cell
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+const (
+	// tick is how often the loop turns while a session lives.
+	tick = 100 * time.Millisecond
+	// snapshotBatches and snapshotBytes say when the log since the last snapshot
+	// is long enough for another.
+	snapshotBatches = 10_000
+	snapshotBytes   = 16 << 20
+	// resignMax bounds the farewell of a clean stop.
+	resignMax = 5 * time.Second
+)
+
+// Run claims tenures and serves them until ctx ends; then it resigns and
+// returns nil. Any other end is an error: store.ErrDamaged, store.ErrRolledBack,
+// or what the store said.
+func (c *Cell) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := c.reign(ctx)
+		switch {
+		case ctx.Err() != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrRolledBack):
+			return nil
+		case errors.Is(err, store.ErrFenced):
+			c.o.Logger.Warn("tenure over: another server took over", "epoch", c.Info().Epoch)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// reign claims one tenure and serves it to its end.
+func (c *Cell) reign(ctx context.Context) error {
+	var nonce store.Nonce
+	rand.Read(nonce[:])
+	var fresh *core
+	first := func(epoch uint64, nonce store.Nonce) []byte {
+		fresh = newCore(locktable.New(c.o.Limits), epoch, nonce)
+		var secret [32]byte
+		rand.Read(secret[:])
+		fresh.table.Found(c.newCellID(), secret[:], &fresh.decided)
+		return fresh.opening(c.o.Clock.Wall(), c.o.TokenFloor)
+	}
+	t, err := c.claim(ctx, nonce, first)
+	if err != nil {
+		return fmt.Errorf("claim a tenure: %w", err)
+	}
+	l := &loop{cell: c, store: t, clock: c.o.Clock}
+	start := l.clock.Now()
+	if t.Opened() {
+		l.core = fresh
+	} else if l.core, err = c.takeOver(ctx, t); err != nil {
+		return errors.Join(err, l.resign())
+	}
+	l.core.begun(l.clock.Now())
+	c.stats.Tenures.Add(1)
+	c.o.Logger.Info("serving", "cell", l.core.table.Cell(), "epoch", t.Epoch(), "token", l.core.table.Counts().Counter,
+		"leases", l.core.table.Counts().Leases, "after", l.clock.Now().Longer(start).Round(time.Millisecond))
+	return l.serve(ctx)
+}
+
+// claim waits for its turn, and tells meanwhile who is active.
+func (c *Cell) claim(ctx context.Context, nonce store.Nonce, first func(uint64, store.Nonce) []byte) (store.Tenure, error) {
+	watch, stop := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		c.follow(watch)
+	}()
+	defer func() {
+		stop()
+		<-gone
+	}()
+	return c.o.Store.Claim(ctx, c.o.Node, nonce, first)
+}
+
+// follow keeps Info up to date while another server is active.
+func (c *Cell) follow(ctx context.Context) {
+	t := c.o.Clock.NewTimer()
+	defer t.Stop()
+	for {
+		t.Reset(c.o.ActiveTTL / 2)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C():
+		}
+		if n, err := c.o.Store.Active(ctx); err == nil {
+			info := c.Info()
+			info.ActiveLink, info.ActiveHTTP = n.Link, n.HTTP
+			c.info.Store(&info)
+		}
+	}
+}
+
+// takeOver reads the log and lands the opening batch behind its head.
+func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, error) {
+	r, err := replay(ctx, t, c.o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	k := newCore(r.table, t.Epoch(), t.Nonce())
+	k.last, k.durable, k.sum = r.head, r.head, r.sum
+	raw := k.opening(c.o.Clock.Wall(), c.o.TokenFloor)
+	for {
+		err := t.Open(ctx, k.last, raw)
+		if err == nil {
+			return k, nil
+		}
+		if final(err) || !pause(ctx, c.o.Clock) {
+			return nil, fmt.Errorf("open the tenure with batch %d: %w", k.last, err)
+		}
+	}
+}
+
+// final tells the errors after which a write must not be tried again.
+func final(err error) bool {
+	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrRolledBack)
+}
+
+// retryGap is the pause before a write whose outcome is unknown is sent again.
+const retryGap = 20 * time.Millisecond
+
+// pause waits for retryGap; false: ctx has ended.
+func pause(ctx context.Context, k clock.Clock) bool {
+	t := k.NewTimer()
+	defer t.Stop()
+	t.Reset(retryGap)
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// loop waits for what happens and has the core decide.
+type loop struct {
+	cell  *Cell
+	core  *core
+	store store.Tenure
+	clock clock.Clock
+
+	tenure   *tenure
+	landings chan landing
+	confirms chan error
+	snaps    chan error
+	usages   chan store.Usage
+	// batches and bytes since the last snapshot.
+	batches  int
+	bytes    int64
+	snapping bool
+	busy     int
+}
+
+type landing struct {
+	batch batch
+	err   error
+}
+
+// serve turns until the tenure ends.
+func (l *loop) serve(ctx context.Context) error {
+	// What is under way ends with the loop, and is waited for.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	l.landings = make(chan landing, store.InFlight)
+	l.confirms, l.snaps, l.usages = make(chan error, 1), make(chan error, 1), make(chan store.Usage, 1)
+	l.tenure = &tenure{
+		intake: newIntake(), secret: l.core.table.Secret(), cell: l.core.table.Cell(), unary: &line{},
+	}
+	l.tenure.counts.Store(&published{Counts: l.core.table.Counts(), batch: l.core.durable})
+	l.cell.begin(l.tenure, l.core.epoch)
+	err := l.turn(ctx, work)
+	clean := ctx.Err() != nil && !final(err)
+	l.tenure.intake.close()
+	if clean {
+		l.drain(work)
+	}
+	l.cell.finish()
+	if clean {
+		err = l.resign()
+	}
+	stop()
+	l.wait()
+	return err
+}
+
+func (l *loop) turn(ctx, work context.Context) error {
+	timer, look := l.clock.NewTimer(), l.clock.NewTimer()
+	defer timer.Stop()
+	defer look.Stop()
+	look.Reset(0)
+	lost := l.store.Lost()
+	var acquires []locktable.Command
+	for {
+		step := false
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-lost:
+			// A hint, heeded once: a Confirm tells.
+			lost = nil
+			if err := l.store.Confirm(work); final(err) {
+				return err
+			}
+		case x := <-l.landings:
+			if err := l.land(x); err != nil {
+				return err
+			}
+		case err := <-l.confirms:
+			if err := l.confirmed(err); err != nil {
+				return err
+			}
+		case err := <-l.snaps:
+			l.snapped(err)
+		case u := <-l.usages:
+			l.used(u)
+			look.Reset(max(l.cell.o.ActiveTTL/10, tick))
+		case <-look.C():
+			l.look(work)
+		case <-l.tenure.intake.ready:
+			step = true
+		case <-timer.C():
+			step = true
+		}
+		if step || l.core.more {
+			// Let those who are about to send do so: a batch gathers more.
+			runtime.Gosched()
+			held := len(l.core.open) > openMax || l.core.wantSnapshot
+			urgent, taken, complete := l.tenure.intake.take(held, acquires)
+			acquires = taken
+			l.core.step(l.clock.Now(), l.clock.Wall(), urgent, taken, complete)
+			clear(taken)
+		} else {
+			l.core.ask(l.clock.Now())
+		}
+		l.act(work)
+		l.arm(timer)
+	}
+}
+
+// arm sets the time of the next turn that nothing else brings.
+func (l *loop) arm(timer clock.Timer) {
+	switch {
+	case l.core.more:
+		// Not at once: a grant may be waiting for the counter's line, which moves
+		// with the clock.
+		timer.Reset(time.Microsecond)
+	case l.core.asked == 0 && l.core.waits():
+		timer.Reset(confirmGap)
+	case l.core.table.Counts().Sessions > 0:
+		timer.Reset(tick)
+	}
+}
+
+// act carries out what the core wants done.
+func (l *loop) act(work context.Context) {
+	a := l.core.take()
+	for _, b := range a.appends {
+		l.busy++
+		go func() { l.landings <- landing{b, l.append(work, b)} }()
+	}
+	if a.confirm {
+		l.busy++
+		go func() {
+			ctx, done := context.WithTimeout(work, l.cell.o.ActiveTTL)
+			defer done()
+			l.confirms <- l.store.Confirm(ctx)
+		}()
+	}
+	if a.snapshot != nil {
+		l.busy++
+		go func() { l.snaps <- l.store.Snapshot(work, a.snapshot.upTo, a.snapshot.chunks()) }()
+	}
+	for i := range a.deliver {
+		l.deliver(&a.deliver[i])
+	}
+}
+
+// append lands a batch, and tries again while the outcome is unknown.
+func (l *loop) append(ctx context.Context, b batch) error {
+	for tries := 1; ; tries++ {
+		err := l.store.Append(ctx, b.number, b.raw)
+		if err == nil || final(err) || ctx.Err() != nil {
+			return err
+		}
+		if tries == 1 {
+			l.cell.o.Logger.Warn("append: outcome unknown, trying again", "batch", b.number, "err", err)
+		}
+		if !pause(ctx, l.clock) {
+			return ctx.Err()
+		}
+	}
+}
+
+// deliver lets answers go.
+func (l *loop) deliver(g *group) {
+	for i := range g.replies {
+		r := &g.replies[i]
+		l.cell.stats.count(r.Answer)
+		r.To.(Receiver).Receive(r.Number, r.Answer)
+	}
+	l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
+	if g.counts.RolledBack && l.cell.rolledBack.CompareAndSwap(false, true) {
+		l.cell.o.Logger.Error("store_rolled_back: a client has seen a token that a lost log granted; "+
+			"the counter stands above it now", "cell", l.tenure.cell, "counter", g.counts.Counter)
+	}
+}
+
+func (l *loop) land(x landing) error {
+	l.busy--
+	if x.err != nil {
+		return fmt.Errorf("append batch %d: %w", x.batch.number, x.err)
+	}
+	s := &l.cell.stats
+	s.Batches.Add(1)
+	s.Events.Add(uint64(x.batch.events))
+	s.Bytes.Add(uint64(len(x.batch.raw)))
+	l.batches++
+	l.bytes += int64(len(x.batch.raw))
+	if l.batches >= snapshotBatches || l.bytes >= snapshotBytes {
+		l.snapshot()
+	}
+	l.core.landed(x.batch.number)
+	return nil
+}
+
+func (l *loop) confirmed(err error) error {
+	l.busy--
+	l.cell.stats.Confirms.Add(1)
+	l.core.answered(err == nil)
+	if final(err) {
+		return fmt.Errorf("confirm the tenure: %w", err)
+	}
+	return nil
+}
+
+// snapshot asks for one when none is being made.
+func (l *loop) snapshot() {
+	if !l.snapping {
+		l.snapping, l.core.wantSnapshot = true, true
+		l.tenure.intake.wake()
+	}
+}
+
+func (l *loop) snapped(err error) {
+	l.busy--
+	l.snapping = false
+	if err != nil {
+		l.cell.o.Logger.Warn("snapshot", "err", err)
+		return
+	}
+	l.cell.stats.Snapshots.Add(1)
+	l.batches, l.bytes = 0, 0
+}
+
+// look asks how full the store is.
+func (l *loop) look(work context.Context) {
+	l.busy++
+	go func() {
+		ctx, done := context.WithTimeout(work, l.cell.o.ActiveTTL)
+		defer done()
+		u, err := l.store.Usage(ctx)
+		if err != nil {
+			u = *l.cell.usage.Load()
+		}
+		l.usages <- u
+	}()
+}
+
+func (l *loop) used(u store.Usage) {
+	l.busy--
+	if tight := u.Tight(); tight != l.core.tight {
+		l.core.tight = tight
+		l.cell.o.Logger.Warn("room in the store changed", "tight", tight, "used", u.Used, "quota", u.Quota, "free", u.Free)
+	}
+	l.cell.usage.Store(&u)
+	if u.WantsSnapshot() && l.bytes >= snapshotBytes/16 {
+		l.snapshot()
+	}
+}
+
+// drain waits, for a bounded time, until what was sent has landed, so that a
+// clean stop leaves no answer behind.
+func (l *loop) drain(work context.Context) {
+	timer := l.clock.NewTimer()
+	defer timer.Stop()
+	timer.Reset(resignMax)
+	for len(l.core.flying) > 0 {
+		select {
+		case x := <-l.landings:
+			if l.land(x) != nil {
+				return
+			}
+			l.act(work)
+		case <-timer.C():
+			return
+		}
+	}
+}
+
+// resign ends the tenure in favour of nobody. It is a courtesy to the next one.
+func (l *loop) resign() error {
+	ctx, done := context.WithTimeout(context.Background(), resignMax)
+	defer done()
+	if err := l.store.Resign(ctx); err != nil && !errors.Is(err, store.ErrFenced) {
+		return fmt.Errorf("resign: %w", err)
+	}
+	return nil
+}
+
+// wait takes in everything that is under way, so that no goroutine is left.
+func (l *loop) wait() {
+	for ; l.busy > 0; l.busy-- {
+		select {
+		case <-l.landings:
+		case <-l.confirms:
+		case <-l.snaps:
+		case <-l.usages:
+		}
+	}
+}

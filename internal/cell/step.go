@@ -1,0 +1,306 @@
+package cell
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+const (
+	// eventsMax and bytesMax close a batch; one event is far smaller than what
+	// lies between bytesMax and store.BatchMax.
+	eventsMax = 8192
+	bytesMax  = store.BatchMax - 64<<10
+	// openMax bounds what is decided and not on its way: beyond it no acquire is
+	// taken from the intake.
+	openMax = 2 * eventsMax
+	// portion bounds what one turn does of expiry, and of what expiry left.
+	portion = 1000
+	// confirmGap is how long renewals wait at most to share a Confirm.
+	confirmGap = 2 * time.Millisecond
+)
+
+// core is a tenure's state. Its methods are the step: they take what happened
+// and a time, and gather what is to be done in out.
+type core struct {
+	table *locktable.Table
+	epoch uint64
+	nonce store.Nonce
+	time  usable
+	tight bool
+
+	// turn counts steps. Everything that begins in a turn confirms what was
+	// received up to it.
+	turn      uint64
+	confirmed uint64
+	// asked is the turn of the Confirm that is under way, 0: none; askedAt is
+	// when the last one began.
+	asked   uint64
+	askedAt clock.Reading
+
+	// last is the number of the last batch closed, sum its checksum; durable is
+	// the last number before the first that has not landed.
+	last    uint64
+	sum     store.Sum
+	durable uint64
+	flying  map[uint64]*flight
+
+	decided locktable.Decided
+	open    []*recordpb.Event
+	groups  []group
+
+	wantSnapshot bool
+	frozen       *snapshot
+	more         bool
+
+	out actions
+}
+
+// flight is a batch on its way: the turn in which its append began.
+type flight struct {
+	turn   uint64
+	landed bool
+}
+
+// group is the answers of a turn. They leave when batch need is durable and
+// something begun at or after the turn was confirmed.
+type group struct {
+	turn, need uint64
+	replies    []locktable.Reply
+	events     int
+	counts     locktable.Counts
+}
+
+// snapshot is the frozen table after a batch.
+type snapshot struct {
+	upTo   uint64
+	sum    store.Sum
+	frozen *locktable.Frozen
+}
+
+// batch is what is to be appended.
+type batch struct {
+	number uint64
+	raw    []byte
+	events int
+}
+
+// actions are what a step wants done.
+type actions struct {
+	appends  []batch
+	confirm  bool
+	deliver  []group
+	snapshot *snapshot
+}
+
+func newCore(t *locktable.Table, epoch uint64, nonce store.Nonce) *core {
+	return &core{table: t, epoch: epoch, nonce: nonce, flying: map[uint64]*flight{}}
+}
+
+// opening closes the tenure's first batch; the caller lands it.
+func (c *core) opening(wall time.Time, floor guard.Token) []byte {
+	c.table.Open(c.epoch, wall, floor, &c.decided)
+	c.open = append(c.open, c.decided.Events...)
+	c.decided = locktable.Decided{}
+	c.close()
+	return c.take().appends[0].raw
+}
+
+// begun says that the opening batch has landed. The tenure's time counts from
+// now on.
+func (c *core) begun(now clock.Reading) {
+	clear(c.flying)
+	c.durable = c.last
+	c.time.last, c.askedAt = now, now
+}
+
+// now is the time as the table may know it.
+func (c *core) now(r clock.Reading, wall time.Time) locktable.Now {
+	return locktable.Now{Low: c.time.low, High: c.time.high(r), Wall: wall}
+}
+
+// step decides what was taken from the intake: urgent commands are all there
+// was when the turn began when complete is set.
+func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktable.Command, complete bool) {
+	c.turn++
+	c.time.read(r, c.turn)
+	c.close()
+	if c.wantSnapshot && len(c.open) == 0 && c.frozen == nil {
+		c.wantSnapshot = false
+		c.frozen = &snapshot{upTo: c.last, sum: c.sum, frozen: c.table.Freeze(c.now(r, wall))}
+	}
+	now := c.now(r, wall)
+	for _, x := range urgent {
+		c.table.Decide(now, x, &c.decided)
+	}
+	expiring := c.table.Tick(now, complete, portion, &c.decided)
+	working := c.table.Work(now, portion, &c.decided)
+	c.more = expiring || working
+	for _, x := range acquires {
+		c.acquire(now, x)
+	}
+	c.gather()
+	c.close()
+	c.settle()
+	c.ask(r)
+}
+
+// acquire decides an acquire, or refuses it when there is no room for it.
+func (c *core) acquire(now locktable.Now, x locktable.Command) {
+	if a, ok := x.(locktable.Acquire); ok && c.tight {
+		c.decided.Replies = append(c.decided.Replies, locktable.Reply{
+			To: a.Ref, Number: a.Number, Answer: locktable.Refused{
+				Reason: locktable.Exhausted, Message: "the store is nearly full; renewals, releases and reads go on",
+			},
+		})
+		return
+	}
+	c.table.Decide(now, x, &c.decided)
+}
+
+// gather moves what the turn decided to the open batch and the queue of
+// answers.
+func (c *core) gather() {
+	c.open = append(c.open, c.decided.Events...)
+	need := c.last
+	if len(c.open) > 0 {
+		need = 0
+	}
+	if len(c.decided.Replies) > 0 || len(c.decided.Events) > 0 {
+		c.groups = append(c.groups, group{turn: c.turn, need: need, replies: c.decided.Replies, events: len(c.decided.Events), counts: c.table.Counts()})
+		c.decided.Replies = nil
+	}
+	clear(c.decided.Events)
+	c.decided.Events = c.decided.Events[:0]
+}
+
+// close closes batches while the store takes them. Answers that wait for the
+// open batch learn its number when nothing of what was decided with them is
+// left open.
+func (c *core) close() {
+	for len(c.open) > 0 && c.last+1-c.durable <= store.InFlight {
+		n, size := 0, 0
+		for n < len(c.open) && n < eventsMax && size < bytesMax {
+			size += proto.Size(c.open[n]) + 8
+			n++
+		}
+		c.seal(c.open[:n])
+		rest := copy(c.open, c.open[n:])
+		clear(c.open[rest:])
+		c.open = c.open[:rest]
+		if rest > 0 {
+			continue
+		}
+		for i := len(c.groups) - 1; i >= 0 && c.groups[i].need == 0; i-- {
+			c.groups[i].need = c.last
+		}
+	}
+}
+
+func (c *core) seal(events []*recordpb.Event) {
+	b := &recordpb.Batch{
+		Epoch: c.epoch, Number: c.last + 1, Durable: c.durable, Nonce: c.nonce[:], Events: events,
+	}
+	if c.last > 0 {
+		b.Previous = c.sum[:]
+	}
+	raw, sum, err := store.SealBatch(b)
+	if err != nil {
+		panic(fmt.Errorf("cell: close batch %d: %w", b.Number, err))
+	}
+	c.last, c.sum = b.Number, sum
+	c.flying[b.Number] = &flight{turn: c.turn}
+	c.out.appends = append(c.out.appends, batch{number: b.Number, raw: raw, events: len(events)})
+}
+
+// landed notes that a batch has landed, and closes what waited for its place.
+func (c *core) landed(number uint64) {
+	f := c.flying[number]
+	f.landed = true
+	c.confirm(f.turn)
+	for {
+		f := c.flying[c.durable+1]
+		if f == nil || !f.landed {
+			break
+		}
+		delete(c.flying, c.durable+1)
+		c.durable++
+	}
+	c.close()
+	c.settle()
+}
+
+// answered notes the end of the Confirm that was under way.
+func (c *core) answered(ok bool) {
+	if ok {
+		c.confirm(c.asked)
+	}
+	c.asked = 0
+	c.settle()
+}
+
+// confirm notes that the tenure was in force at or after a turn.
+func (c *core) confirm(turn uint64) {
+	c.confirmed = max(c.confirmed, turn)
+	c.time.confirmed(turn)
+}
+
+// settle lets go of what has become final, in order.
+func (c *core) settle() {
+	n := 0
+	for n < len(c.groups) {
+		g := &c.groups[n]
+		if g.need == 0 || g.need > c.durable || g.turn > c.confirmed {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		c.out.deliver = append(c.out.deliver, c.groups[:n]...)
+		rest := copy(c.groups, c.groups[n:])
+		clear(c.groups[rest:])
+		c.groups = c.groups[:rest]
+	}
+	if c.frozen != nil && c.frozen.upTo <= c.durable {
+		c.out.snapshot, c.frozen = c.frozen, nil
+	}
+}
+
+// ask begins a Confirm when something waits for one that no append under way
+// will give: an answer, or a share of usable time.
+func (c *core) ask(r clock.Reading) {
+	if c.asked != 0 || len(c.open) > 0 || r.Shorter(c.askedAt) < confirmGap {
+		return
+	}
+	if c.waits() {
+		c.asked, c.askedAt = c.turn, r
+		c.out.confirm = true
+	}
+}
+
+// waits reports whether something needs a confirmation later than what is under
+// way will give.
+func (c *core) waits() bool {
+	coming := max(c.confirmed, c.asked)
+	for _, f := range c.flying { //tidy:unordered a maximum
+		coming = max(coming, f.turn)
+	}
+	if n := len(c.groups); n > 0 && c.groups[n-1].turn > coming {
+		return true
+	}
+	return c.time.turn > coming
+}
+
+// take returns what is to be done and forgets it.
+func (c *core) take() actions {
+	a := c.out
+	c.out = actions{}
+	return a
+}

@@ -1,0 +1,264 @@
+package cell
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// retryAfter is when an exhausted caller may ask again.
+const retryAfter = time.Second
+
+// OpenSession opens a session without a stream; ttl 0 is TTLDefault. Errors
+// here and below are *RefusedError or the context's.
+func (c *Cell) OpenSession(ctx context.Context, ttl time.Duration, label, identity string) (session string, granted time.Duration, err error) {
+	id := drawID()
+	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+		return locktable.OpenSession{
+			Ref: ref, New: id.hash(), TTL: cmp.Or(ttl, locktable.TTLDefault), Label: label, Identity: identity,
+		}
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	return id.String(), a.(locktable.Opened).TTL, nil
+}
+
+// RenewSession renews a session and returns its TTL.
+func (c *Cell) RenewSession(ctx context.Context, session string) (time.Duration, error) {
+	id, ok := parseID(session)
+	if !ok {
+		return 0, c.gone("session")
+	}
+	r, err := c.renew(ctx, locktable.Renew{Session: id.hash()})
+	return r.TTL, err
+}
+
+// RenewLease renews the session of a lease. It returns the session's id when
+// the lease has it to itself, its public handle otherwise, and its TTL.
+func (c *Cell) RenewLease(ctx context.Context, lease string) (session string, ttl time.Duration, err error) {
+	id, ok := parseID(lease)
+	if !ok {
+		return "", 0, c.gone("lease")
+	}
+	r, err := c.renew(ctx, locktable.Renew{Lease: id.hash()})
+	if err != nil {
+		return "", 0, err
+	}
+	if own := id.ownSession(); own.hash() == r.Session {
+		return own.String(), r.TTL, nil
+	}
+	return c.handle(r.Session), r.TTL, nil
+}
+
+func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed, error) {
+	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+		r.Ref = ref
+		return r
+	})
+	if err != nil {
+		return locktable.Renewed{}, err
+	}
+	return a.(locktable.Renewed), nil
+}
+
+// CloseSession ends a session and all its leases.
+func (c *Cell) CloseSession(ctx context.Context, session string) error {
+	id, ok := parseID(session)
+	if !ok {
+		return c.gone("session")
+	}
+	_, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+		return locktable.Close{Ref: ref, Session: id.hash()}
+	})
+	return err
+}
+
+// Release ends a lease.
+func (c *Cell) Release(ctx context.Context, lease string) error {
+	id, ok := parseID(lease)
+	if !ok {
+		return c.gone("lease")
+	}
+	_, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+		return locktable.Release{Ref: ref, Lease: id.hash()}
+	})
+	return err
+}
+
+// gone answers for an id that cannot be anybody's.
+func (c *Cell) gone(what string) error {
+	return c.refused(locktable.Refused{
+		Reason: locktable.Gone, Message: "no such " + what + ": a " + what + "'s id has 32 hex digits",
+	})
+}
+
+// List reads names that are held or waited for.
+func (c *Cell) List(ctx context.Context, l locktable.List) (locktable.Page, error) {
+	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+		l.Ref = ref
+		return l
+	})
+	if err != nil {
+		return locktable.Page{}, err
+	}
+	return a.(locktable.Page), nil
+}
+
+// Break asks the holder to let go, or ends its lease at once.
+func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
+	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+		b.Ref = ref
+		return b
+	})
+	if err != nil {
+		return false, err
+	}
+	return a.(locktable.Broken).Ended, nil
+}
+
+// Status describes the cell. A server that is not the active one answers from
+// what it knows, and says so.
+func (c *Cell) Status(ctx context.Context) (Status, error) {
+	s := Status{Info: c.Info(), Usage: *c.usage.Load(), RolledBack: c.rolledBack.Load()}
+	s.Tight = s.Usage.Tight()
+	t := c.serving()
+	if t == nil {
+		if n, err := c.o.Store.Active(ctx); err == nil {
+			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
+		}
+		return s, nil
+	}
+	if _, err := c.List(ctx, locktable.List{Limit: 1, WithoutQueue: true}); err != nil {
+		return s, err
+	}
+	p := t.counts.Load()
+	s.Token, s.Sessions, s.Leases, s.Waiters, s.Batch = p.Counter, p.Sessions, p.Leases, p.Waiters, p.batch
+	ahead := int64(p.Counter) - int64(locktable.Line(c.o.Clock.Wall()))
+	s.Ahead = time.Duration(float64(ahead) / (1 << 20) * float64(time.Second))
+	return s, nil
+}
+
+// handle is the public name of a session.
+func (c *Cell) handle(id locktable.ID) string {
+	if t := c.serving(); t != nil {
+		return locktable.Handle(t.secret, id)
+	}
+	return ""
+}
+
+// Acquire asks for a lease and waits for its turn as long as r.Wait says. A
+// caller that gives up leaves nothing behind: its place in the queue is gone at
+// once, and a lease granted meanwhile is released, unless a request id lets the
+// caller come back for it.
+func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
+	if err := locktable.ValidWait(r.Wait); err != nil {
+		return Lease{}, c.refused(locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
+	}
+	if err := locktable.ValidRequestID(r.RequestID); err != nil {
+		return Lease{}, c.refused(locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
+	}
+	x := newCall()
+	t := c.enter(x)
+	defer c.leave(x)
+	if t == nil {
+		return Lease{}, c.unavailable()
+	}
+	id, a, ok := r.command(t.cell)
+	if !ok {
+		return Lease{}, c.gone("session")
+	}
+	a.Ref = x
+	x.late = func(late locktable.Answer) {
+		if _, yes := late.(locktable.Granted); yes && r.RequestID == "" {
+			t.intake.add(locktable.Release{Lease: id.hash()})
+		}
+	}
+	refused, open := t.intake.acquire(t.unary, []locktable.Acquire{a})
+	if !open {
+		return Lease{}, c.unavailable()
+	}
+	if len(refused) > 0 {
+		return Lease{}, c.refused(locktable.Refused{
+			Reason: locktable.Exhausted, Message: "too many acquires wait to be decided",
+		})
+	}
+	answer, err := c.await(ctx, t, x, r)
+	if err != nil {
+		return Lease{}, err
+	}
+	g := answer.(locktable.Granted)
+	if r.RequestID != "" {
+		id = repeatable(t.cell, r.Identity, r.RequestID, g.Salt)
+	}
+	l := Lease{ID: id.String(), Session: r.Session, Granted: g, Cell: t.cell}
+	if l.Session == "" {
+		l.Session = id.ownSession().String()
+	}
+	return l, nil
+}
+
+// command makes the table's command of a request, and the id that the lease
+// will have. ok is false when the session's id cannot be one.
+func (r *AcquireRequest) command(cell string) (id secretID, a locktable.Acquire, ok bool) {
+	a = locktable.Acquire{
+		Names: []string{r.Name}, Label: r.Label, Try: r.Wait == 0, Identity: r.Identity,
+	}
+	if id = drawID(); r.RequestID != "" {
+		a.RequestKey = requestKey(r.Identity, r.RequestID)
+		a.Salt = make([]byte, 16)
+		rand.Read(a.Salt)
+		id = repeatable(cell, r.Identity, r.RequestID, a.Salt)
+	}
+	a.Lease = id.hash()
+	if r.Session == "" {
+		a.Own, a.TTL = id.ownSession().hash(), cmp.Or(r.TTL, locktable.TTLDefault)
+		return id, a, true
+	}
+	session, ok := parseID(r.Session)
+	a.Session = session.hash()
+	return id, a, ok
+}
+
+// await waits for the answer to an acquire, for the end of its wait, or for
+// ctx.
+func (c *Cell) await(ctx context.Context, t *tenure, x *call, r AcquireRequest) (locktable.Answer, error) {
+	timer := c.o.Clock.NewTimer()
+	defer timer.Stop()
+	if r.Wait > 0 {
+		timer.Reset(r.Wait)
+	}
+	over := false
+	for {
+		select {
+		case a := <-x.answer:
+			if no, refused := a.(locktable.Refused); refused && over && no.Reason == locktable.Cancelled {
+				return nil, c.stillHeld(ctx, r)
+			}
+			return a, c.errorOf(a)
+		case <-timer.C():
+			over = true
+			t.intake.add(locktable.Cancel{Waiter: x})
+		case <-ctx.Done():
+			if x.abandon() {
+				t.intake.add(locktable.Cancel{Waiter: x})
+				return nil, ctx.Err()
+			}
+			a := <-x.answer
+			return a, c.errorOf(a)
+		}
+	}
+}
+
+// stillHeld answers for a wait that ended, with who has the name.
+func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
+	no := locktable.Refused{Reason: locktable.Held, Message: "not granted within " + r.Wait.String()}
+	p, err := c.List(ctx, locktable.List{Name: r.Name, WithoutQueue: true})
+	if err == nil && len(p.Locks) == 1 && len(p.Locks[0].Holders) > 0 {
+		no.Holder = &p.Locks[0].Holders[0]
+	}
+	return c.refused(no)
+}

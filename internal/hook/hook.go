@@ -1,0 +1,33 @@
+package hook
+
+import (
+	"context"
+	"net"
+
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// Parts replace what the SDK otherwise takes from the system. A nil field
+// leaves it as it is.
+type Parts struct {
+	Clock clock.Clock
+	// Dial opens a connection to a server that was named to pawl.Dial, or that
+	// another server named.
+	Dial func(ctx context.Context, server string) (net.Conn, error)
+	// Opened is told the id of every session that the client opens. It must
+	// not block.
+	Opened func(session []byte)
+}
+
+type key struct{}
+
+// With returns a context that hands p to pawl.Dial.
+func With(ctx context.Context, p Parts) context.Context {
+	return context.WithValue(ctx, key{}, p)
+}
+
+// From returns the parts that a context carries.
+func From(ctx context.Context) Parts {
+	p, _ := ctx.Value(key{}).(Parts)
+	return p
+}

@@ -1,0 +1,203 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+type attachStream = grpc.BidiStreamingServer[linkpb.ClientMessage, linkpb.ServerMessage]
+
+// Attach serves one stream of a session.
+func (s *Server) Attach(st attachStream) error {
+	ended := make(chan error, 2)
+	greeted := make(chan *linkpb.Hello, 1)
+	attached := make(chan *cell.Stream, 1)
+	out := newOutbox()
+
+	go func() { ended <- s.receive(st, out, greeted, attached) }()
+
+	hello, err := s.greeting(st.Context(), greeted, ended)
+	if err != nil {
+		return err
+	}
+	if refusal := check(hello); refusal != nil {
+		return st.Send(&linkpb.ServerMessage{Closed: refusal})
+	}
+	stream := s.cell.Attach(cell.Hello{
+		Session:    hello.Session,
+		Generation: hello.Generation,
+		TTL:        ttlOr(hello.TtlNano),
+		Label:      hello.Label,
+		Identity:   s.o.Identity(st.Context()),
+		Held:       hello.Held,
+		Wanted:     hello.Wanted,
+		Cell:       hello.Cell,
+		Highest:    tokenOf(hello.HighestToken),
+	}, out)
+	defer stream.Detach()
+	attached <- stream
+
+	go func() { ended <- s.send(st, out, stream) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-out.overflow:
+		s.o.Logger.Warn("a client that does not read was disconnected", "bytes", OutboxMax)
+		return status.Errorf(codes.ResourceExhausted, "more than %d bytes of answers were waiting to be read", OutboxMax)
+	}
+}
+
+func (s *Server) greeting(ctx context.Context, greeted <-chan *linkpb.Hello, ended <-chan error) (*linkpb.Hello, error) {
+	late := s.o.Clock.NewTimer()
+	defer late.Stop()
+	late.Reset(GreetingMax)
+	select {
+	case h := <-greeted:
+		return h, nil
+	case err := <-ended:
+		return nil, err
+	case <-late.C():
+		return nil, status.Errorf(codes.DeadlineExceeded, "no greeting within %v", GreetingMax)
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// check says why a greeting is not accepted. What the lock table checks itself
+// is left to it.
+func check(h *linkpb.Hello) *linkpb.Closed {
+	switch {
+	case !speaks(h.Version):
+		return &linkpb.Closed{Reason: linkpb.Reason_REASON_INVALID, Message: fmt.Sprintf(
+			"the client speaks version %d of the link protocol, this server %d and its neighbours", h.Version, Version)}
+	case len(h.Session) != 0 && len(h.Session) != len(locktable.ID{}):
+		return &linkpb.Closed{Reason: linkpb.Reason_REASON_INVALID, Message: fmt.Sprintf(
+			"a session id of %d bytes; %d were expected", len(h.Session), len(locktable.ID{}))}
+	case h.Generation == 0:
+		return &linkpb.Closed{Reason: linkpb.Reason_REASON_INVALID, Message: "generation 0 of the stream; 1 or more was expected"}
+	}
+	return nil
+}
+
+// receive hands the client's messages to the cell, each as a whole.
+func (s *Server) receive(st attachStream, out *outbox, greeted chan<- *linkpb.Hello, attached <-chan *cell.Stream) error {
+	first, err := st.Recv()
+	if err != nil {
+		return ending(err)
+	}
+	if first.Hello == nil {
+		return status.Error(codes.InvalidArgument, "the first message of a stream is its greeting")
+	}
+	greeted <- first.Hello
+	var stream *cell.Stream
+	select {
+	case stream = <-attached:
+	case <-st.Context().Done():
+		return nil
+	}
+	first.Hello = nil
+	for m := first; ; {
+		if err := s.submit(stream, out, m); err != nil {
+			return err
+		}
+		if err := st.RecvMsg(m); err != nil {
+			return ending(err)
+		}
+	}
+}
+
+// submit takes the message apart. A request that no version of ours knows is
+// answered here: the cell could not name it.
+func (s *Server) submit(stream *cell.Stream, out *outbox, m *linkpb.ClientMessage) error {
+	if m.Hello != nil {
+		return status.Error(codes.InvalidArgument, "a second greeting")
+	}
+	if len(m.Requests) > RequestsMax {
+		return status.Errorf(codes.InvalidArgument, "%d requests in one message; at most %d were expected", len(m.Requests), RequestsMax)
+	}
+	if m.FinishedBelow == 0 && m.Renewal == 0 && len(m.Requests) == 0 && !m.Close {
+		return nil
+	}
+	c := cell.Message{Renewal: m.Renewal, Finished: m.FinishedBelow, Close: m.Close}
+	for _, r := range m.Requests {
+		if r.Number == 0 {
+			return status.Error(codes.InvalidArgument, "a request without a number")
+		}
+		if !s.sort(&c, r) {
+			out.Receive(r.Number, locktable.Refused{Reason: locktable.Invalid, Message: "the server does not know this kind of request"})
+		}
+	}
+	stream.Submit(c)
+	return nil
+}
+
+func (s *Server) sort(c *cell.Message, r *linkpb.Request) bool {
+	switch w := r.What.(type) {
+	case *linkpb.Request_Acquire:
+		a := locktable.Acquire{Number: r.Number, Names: w.Acquire.Names, Label: w.Acquire.Label, Try: w.Acquire.Try}
+		if len(w.Acquire.Ticket) > 0 {
+			a.Ticket = s.cell.Place(w.Acquire.Ticket)
+		}
+		c.Acquires = append(c.Acquires, a)
+	case *linkpb.Request_Release:
+		c.Releases = append(c.Releases, locktable.Release{Number: r.Number, Token: tokenOf(w.Release.Token)})
+	case *linkpb.Request_Cancel:
+		c.Cancels = append(c.Cancels, locktable.Cancel{Number: w.Cancel.Number})
+	case *linkpb.Request_Check:
+		c.Checks = append(c.Checks, locktable.Check{Number: r.Number, Token: tokenOf(w.Check.Token)})
+	default:
+		return false
+	}
+	return true
+}
+
+// send passes on what gathers in the outbox until the stream's session is
+// closed or the stream breaks.
+func (s *Server) send(st attachStream, out *outbox, stream *cell.Stream) error {
+	w := writer{server: s, stream: stream}
+	var items []item
+	for {
+		select {
+		case <-out.ready:
+		case <-st.Context().Done():
+			return nil
+		}
+		items = out.take(items[:0])
+		runtime.Gosched()
+		items = out.take(items)
+		if len(items) == 0 {
+			continue
+		}
+		for rest := items; len(rest) > 0; {
+			var m *linkpb.ServerMessage
+			m, rest = w.message(rest)
+			if err := st.Send(m); err != nil {
+				return ending(err)
+			}
+			if m.Closed != nil {
+				return nil
+			}
+		}
+		clear(items)
+	}
+}
+
+// ending makes of the end of a stream what the handler returns: a client that
+// went is no error.
+func ending(err error) error {
+	if errors.Is(err, io.EOF) || status.Code(err) == codes.Canceled {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// OpenSession opens a session without a stream.
+func (s *Server) OpenSession(ctx context.Context, r *linkpb.OpenSessionRequest) (*linkpb.OpenSessionResponse, error) {
+	session, ttl, err := s.cell.OpenSession(ctx, time.Duration(r.TtlNano), r.Label, s.o.Identity(ctx))
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	return &linkpb.OpenSessionResponse{Session: session, TtlNano: int64(ttl)}, nil
+}
+
+// RenewSession renews it.
+func (s *Server) RenewSession(ctx context.Context, r *linkpb.RenewSessionRequest) (*linkpb.RenewSessionResponse, error) {
+	ttl, err := s.cell.RenewSession(ctx, r.Session)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	return &linkpb.RenewSessionResponse{TtlNano: int64(ttl)}, nil
+}
+
+// CloseSession ends it and all its leases.
+func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest) (*linkpb.CloseSessionResponse, error) {
+	if err := s.cell.CloseSession(ctx, r.Session); err != nil {
+		return nil, s.failed(err)
+	}
+	return &linkpb.CloseSessionResponse{}, nil
+}
+
+// Acquire takes a lease in a session, or with a session of its own.
+func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb.AcquireResponse, error) {
+	l, err := s.cell.Acquire(ctx, cell.AcquireRequest{
+		Name:      r.Name,
+		Session:   r.Session,
+		TTL:       time.Duration(r.TtlNano),
+		Wait:      time.Duration(r.WaitNano),
+		Label:     r.Label,
+		RequestID: r.RequestId,
+		Identity:  s.o.Identity(ctx),
+	})
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	g := l.Granted
+	a := &linkpb.AcquireResponse{
+		Lease:      l.ID,
+		Name:       r.Name,
+		Token:      uint64(g.Token),
+		Fence:      uint64(g.Token),
+		Cell:       l.Cell,
+		Session:    l.Session,
+		TtlNano:    int64(g.TTL),
+		WaitedNano: int64(g.Waited),
+	}
+	if len(g.Grants) > 0 {
+		a.Fence, a.Slot = uint64(g.Grants[0].Fence), g.Grants[0].Slot
+	}
+	return a, nil
+}
+
+// RenewLease renews the session of a lease.
+func (s *Server) RenewLease(ctx context.Context, r *linkpb.RenewLeaseRequest) (*linkpb.RenewLeaseResponse, error) {
+	session, ttl, err := s.cell.RenewLease(ctx, r.Lease)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	return &linkpb.RenewLeaseResponse{Session: session, TtlNano: int64(ttl)}, nil
+}
+
+// Release ends a lease.
+func (s *Server) Release(ctx context.Context, r *linkpb.ReleaseRequest) (*linkpb.ReleaseResponse, error) {
+	if err := s.cell.Release(ctx, r.Lease); err != nil {
+		return nil, s.failed(err)
+	}
+	return &linkpb.ReleaseResponse{}, nil
+}
+
+// List shows what is held or waited for.
+func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListResponse, error) {
+	page, err := s.cell.List(ctx, locktable.List{
+		Name: r.Name, Prefix: r.Prefix, After: r.PageToken, Limit: int(r.PageSize),
+	})
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	a := &linkpb.ListResponse{NextPageToken: page.Next}
+	for _, l := range page.Locks {
+		x := &linkpb.Lock{Name: l.Name}
+		for _, h := range l.Holders {
+			x.Holders = append(x.Holders, holder(h))
+		}
+		for _, w := range l.Waiters {
+			x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label})
+		}
+		a.Locks = append(a.Locks, x)
+	}
+	return a, nil
+}
+
+// Break asks a holder to let go, or ends its lease.
+func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.BreakResponse, error) {
+	ended, err := s.cell.Break(ctx, locktable.Break{
+		Name: r.Name, Token: tokenOf(r.Token), Reason: r.Reason, Now: r.Now, Identity: s.o.Identity(ctx),
+	})
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	return &linkpb.BreakResponse{Ended: ended}, nil
+}
+
+// Status shows the cell's state, on a standby too.
+func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.StatusResponse, error) {
+	st, err := s.cell.Status(ctx)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	return &linkpb.StatusResponse{
+		Cell:             st.Cell,
+		Epoch:            st.Epoch,
+		ActiveLink:       st.ActiveLink,
+		ActiveHttp:       st.ActiveHTTP,
+		Active:           st.Active,
+		ActiveTtlNano:    int64(st.ActiveTTL),
+		Token:            uint64(st.Token),
+		CounterAheadNano: int64(st.Ahead),
+		Sessions:         uint64(st.Sessions),
+		Leases:           uint64(st.Leases),
+		Waiters:          uint64(st.Waiters),
+		Batch:            st.Batch,
+		StoreUsedBytes:   st.Usage.Used,
+		StoreQuotaBytes:  st.Usage.Quota,
+		DiskFreeBytes:    st.Usage.Free,
+		RolledBack:       st.RolledBack,
+		Version:          s.o.Version,
+		Store:            s.o.Store,
+	}, nil
+}
+
+// statusCodes are the gRPC codes of the reasons; the reason itself goes in the
+// detail.
+var statusCodes = map[locktable.Reason]codes.Code{
+	locktable.Invalid:         codes.InvalidArgument,
+	locktable.Unauthenticated: codes.Unauthenticated,
+	locktable.Denied:          codes.PermissionDenied,
+	locktable.Gone:            codes.NotFound,
+	locktable.Held:            codes.FailedPrecondition,
+	locktable.Conflict:        codes.Aborted,
+	locktable.TokenMismatch:   codes.FailedPrecondition,
+	locktable.Exhausted:       codes.ResourceExhausted,
+	locktable.Unavailable:     codes.Unavailable,
+	locktable.RolledBack:      codes.DataLoss,
+	locktable.Cancelled:       codes.Canceled,
+}
+
+// failed makes a gRPC status of what the cell returned.
+func (s *Server) failed(err error) error {
+	var r *cell.RefusedError
+	if !errors.As(err, &r) {
+		return status.FromContextError(err).Err()
+	}
+	code, ok := statusCodes[r.Reason]
+	if !ok {
+		code = codes.Unknown
+	}
+	st := status.New(code, r.Message)
+	if with, err := st.WithDetails(&linkpb.RefusedDetail{Refused: s.refused(r.Refused, r.ActiveLink, r.RetryAfter)}); err == nil {
+		st = with
+	}
+	return st.Err()
+}

@@ -1,0 +1,264 @@
+package locktable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/guard"
+)
+
+// TenuresKept is how many tenures the table remembers, to tell a token that a
+// lost log granted from one that it granted itself.
+const TenuresKept = 4096
+
+// ErrRecord: an event does not fit the table. The log is not one that this
+// table wrote, or a newer one.
+var ErrRecord = errors.New("locktable: a record does not fit")
+
+// Apply carries out one decided event: from the log, from a snapshot, or just
+// decided. An error is ErrRecord; the table must then not be used.
+func (t *Table) Apply(e *recordpb.Event) error {
+	if err := t.apply(e); err != nil {
+		return fmt.Errorf("%w: %v of token %d: %w", ErrRecord, e.Kind, e.Token, err)
+	}
+	return nil
+}
+
+func (t *Table) apply(e *recordpb.Event) error {
+	switch e.Kind {
+	case recordpb.Kind_KIND_CELL:
+		t.cell, t.secret = e.Cell, e.Secret
+		return nil
+	case recordpb.Kind_KIND_TENURE:
+		return t.applyTenure(e)
+	case recordpb.Kind_KIND_FLOOR:
+		return t.raise(guard.Token(e.Token))
+	case recordpb.Kind_KIND_GRANTED:
+		return t.applyGranted(e)
+	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
+		return t.applyReleased(e)
+	case recordpb.Kind_KIND_BREAKING:
+		l := t.leases[guard.Token(e.Token)]
+		if l == nil {
+			return errors.New("no such lease")
+		}
+		l.breaking = &breaking{reason: e.Reason, identity: e.Identity, at: e.AtUnixNano}
+		return nil
+	case recordpb.Kind_KIND_PAST_TENURE:
+		t.tenures = append(t.tenures, tenure{e.Epoch, guard.Token(e.Token), guard.Token(e.LastToken)})
+		return nil
+	case recordpb.Kind_KIND_COUNTER:
+		return t.raise(guard.Token(e.Token))
+	case recordpb.Kind_KIND_OUTCOME:
+		t.outcomes.end(idOf(e.RequestKey), e.Args, time.Duration(e.LeftNano))
+		return nil
+	}
+	return t.applySession(e)
+}
+
+func (t *Table) applySession(e *recordpb.Event) error {
+	id := idOf(e.Session)
+	s := t.sessions[id]
+	if e.Kind == recordpb.Kind_KIND_SESSION_OPENED {
+		if s != nil {
+			return errors.New("the session lives already")
+		}
+		s = &session{
+			id: id, ttl: time.Duration(e.TtlNano), label: e.Label, identity: e.Identity,
+			own: e.Own, opened: e.AtUnixNano,
+		}
+		t.sessions[id] = s
+		t.due.add(0, s)
+		return nil
+	}
+	if s == nil {
+		return errors.New("no such session")
+	}
+	switch e.Kind {
+	case recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED:
+		t.end(s)
+	case recordpb.Kind_KIND_SESSION_SILENT:
+		s.silent, s.left = true, time.Duration(e.LeftNano)
+	case recordpb.Kind_KIND_SESSION_HEARD:
+		s.silent, s.left = false, 0
+	case recordpb.Kind_KIND_REQUESTS:
+		s.finish(e.Finished)
+		for _, n := range e.Done {
+			s.markDone(n)
+		}
+	default:
+		return fmt.Errorf("unknown kind %d: written by a newer version", e.Kind)
+	}
+	return nil
+}
+
+func (t *Table) applyTenure(e *recordpb.Event) error {
+	if e.Epoch <= t.Epoch() {
+		return fmt.Errorf("epoch %d follows epoch %d", e.Epoch, t.Epoch())
+	}
+	opened := guard.Token(e.Token)
+	if err := t.raise(opened); err != nil {
+		return err
+	}
+	if len(t.tenures) >= TenuresKept {
+		t.tenures = append(t.tenures[:0], t.tenures[len(t.tenures)-TenuresKept+1:]...)
+	}
+	t.tenures = append(t.tenures, tenure{epoch: e.Epoch, opened: opened, last: opened})
+	return nil
+}
+
+// raise moves the counter up to a value.
+func (t *Table) raise(to guard.Token) error {
+	if to < t.counter {
+		return fmt.Errorf("the counter would go back from %d to %d", t.counter, to)
+	}
+	if to > guard.Max {
+		return fmt.Errorf("the counter would pass %d", guard.Max)
+	}
+	t.counter = to
+	return nil
+}
+
+func (t *Table) applyGranted(e *recordpb.Event) error {
+	token := guard.Token(e.Token)
+	s := t.sessions[idOf(e.Session)]
+	switch {
+	case s == nil:
+		return errors.New("no such session")
+	case token <= t.counter:
+		return fmt.Errorf("the token does not exceed the counter %d", t.counter)
+	case e.Mode != recordpb.Mode_MODE_EXCLUSIVE:
+		return fmt.Errorf("unknown mode %d: written by a newer version", e.Mode)
+	case len(e.Grants) == 0:
+		return errors.New("a lease of no name")
+	}
+	if err := t.raise(token); err != nil {
+		return err
+	}
+	l := &lease{
+		token: token, session: s, mode: e.Mode, request: e.Request, args: e.Args,
+		id: idOf(e.Lease), requestKey: idOf(e.RequestKey), salt: e.Salt,
+		label: e.Label, since: e.AtUnixNano,
+	}
+	for i, g := range e.Grants {
+		k := t.lockOf(g.Name, true)
+		t.settle(k)
+		if len(k.holders) > 0 {
+			return fmt.Errorf("%q is held under token %d", g.Name, k.holders[0].token)
+		}
+		k.holders = append(k.holders, l)
+		h := hold{lock: k, fence: guard.Token(g.Fence), slot: g.Slot}
+		if i == 0 {
+			l.first = h
+		} else {
+			l.more = append(l.more, h)
+		}
+	}
+	if n := len(t.tenures); n > 0 {
+		t.tenures[n-1].last = token
+	}
+	t.leases[token] = l
+	s.leases.push(l)
+	if l.request != 0 {
+		put(&s.granted, l.request, l)
+	}
+	s.finish(e.Finished)
+	if l.id != (ID{}) {
+		t.byID[l.id] = l
+	}
+	if l.requestKey != (ID{}) {
+		t.outcomes.begin(l)
+	}
+	return nil
+}
+
+func (t *Table) applyReleased(e *recordpb.Event) error {
+	l := t.leases[guard.Token(e.Token)]
+	if l == nil {
+		return errors.New("no such lease")
+	}
+	s := l.session
+	s.finish(e.Finished)
+	t.drop(l)
+	if s.own {
+		t.end(s)
+	}
+	return nil
+}
+
+// end makes a session over. Its leases, if any, go on the work list.
+func (t *Table) end(s *session) {
+	delete(t.sessions, s.id)
+	s.over = true
+	if s.leases.n > 0 {
+		t.ended = append(t.ended, s)
+	}
+}
+
+// drop takes a lease out of everything that knows it.
+func (t *Table) drop(l *lease) {
+	l.holds(func(h *hold) {
+		for i, x := range h.lock.holders {
+			if x == l {
+				h.lock.holders = append(h.lock.holders[:i], h.lock.holders[i+1:]...)
+				break
+			}
+		}
+	})
+	s := l.session
+	s.leases.remove(l)
+	delete(t.leases, l.token)
+	if l.request != 0 {
+		delete(s.granted, l.request)
+		s.markDone(l.request)
+	}
+	if l.id != (ID{}) {
+		delete(t.byID, l.id)
+	}
+	if l.requestKey != (ID{}) {
+		t.outcomes.end(l.requestKey, l.args, 0)
+	}
+}
+
+// finish notes that every request below n is finished.
+func (s *session) finish(n uint64) {
+	if n <= s.finished {
+		return
+	}
+	s.finished = n
+	for k := range s.done { //tidy:unordered only deletes
+		if k < n {
+			delete(s.done, k)
+		}
+	}
+}
+
+func (s *session) markDone(n uint64) {
+	if n >= s.finished {
+		put(&s.done, n, struct{}{})
+	}
+}
+
+// put makes the map when it is needed: most sessions need few of theirs.
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}
+
+func idOf(b []byte) ID {
+	var id ID
+	copy(id[:], b)
+	return id
+}
+
+func (id ID) bytes() []byte {
+	if id == (ID{}) {
+		return nil
+	}
+	return bytes.Clone(id[:])
+}

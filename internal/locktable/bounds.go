@@ -1,0 +1,100 @@
+package locktable
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of what a client may ask. docs/bounds.md lists them for users.
+const (
+	// TTLMin and TTLMax bound a session's time to live.
+	TTLMin     = time.Second
+	TTLMax     = 24 * time.Hour
+	TTLDefault = 15 * time.Second
+	// WaitMax bounds the wait for a turn.
+	WaitMax = 24 * time.Hour
+	// NameMax bounds a name, LabelMax a label, ReasonMax a reason and
+	// RequestIDMax a request id, all in bytes.
+	NameMax      = 512
+	LabelMax     = 256
+	ReasonMax    = 1024
+	RequestIDMax = 128
+	// PageMax bounds the names of a page.
+	PageMax = 1000
+	// NumbersMax bounds how far a request's number may be ahead of the lowest
+	// unfinished one of its session.
+	NumbersMax = 1 << 16
+)
+
+// Limits bound what a cell holds, so that one caller cannot exhaust it.
+type Limits struct {
+	LeasesPerSession int
+	WaitersPerName   int
+	Sessions         int
+	Leases           int
+	Waiters          int
+}
+
+// DefaultLimits are the limits of a cell that was told nothing else.
+var DefaultLimits = Limits{
+	LeasesPerSession: 100_000,
+	WaitersPerName:   10_000,
+	Sessions:         1_000_000,
+	Leases:           2_000_000,
+	Waiters:          1_000_000,
+}
+
+// ValidName tells what is wrong with a name: 1 to NameMax bytes of valid UTF-8
+// without control characters are right. Names are compared byte for byte.
+func ValidName(name string) error {
+	if name == "" {
+		return errors.New("the name is empty; 1 to 512 bytes were expected")
+	}
+	if err := validText("name", name, NameMax); err != nil {
+		return err
+	}
+	for i, r := range name {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("the name has the control character %U at byte %d; UTF-8 without control characters was expected", r, i)
+		}
+	}
+	return nil
+}
+
+// ValidLabel tells what is wrong with a label.
+func ValidLabel(label string) error { return validText("label", label, LabelMax) }
+
+// ValidReason tells what is wrong with the reason of a break.
+func ValidReason(reason string) error { return validText("reason", reason, ReasonMax) }
+
+// ValidRequestID tells what is wrong with a request id.
+func ValidRequestID(id string) error { return validText("request id", id, RequestIDMax) }
+
+// ValidTTL tells what is wrong with a session's time to live.
+func ValidTTL(ttl time.Duration) error {
+	if ttl < TTLMin || ttl > TTLMax {
+		return fmt.Errorf("the ttl is %v; %v to %v was expected", ttl, TTLMin, TTLMax)
+	}
+	return nil
+}
+
+// ValidWait tells what is wrong with a wait.
+func ValidWait(wait time.Duration) error {
+	if wait < 0 || wait > WaitMax {
+		return fmt.Errorf("the wait is %v; 0 to %v was expected", wait, WaitMax)
+	}
+	return nil
+}
+
+func validText(what, s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("the %s has %d bytes; at most %d were expected", what, len(s), limit)
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("the %s is not valid UTF-8", what)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package locktable
+
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+)
+
+// ID is the hash of a session's or a lease's id. The id itself is a capability
+// and never reaches the table.
+type ID [16]byte
+
+// Ref stands for whoever waits for an answer. The table hands it back and
+// never looks inside.
+type Ref any
+
+// Now is what a decision may know of time.
+type Now struct {
+	// Low and High bound the usable time of this tenure: what is counted for
+	// sure, and what will at most be counted up to this moment. Promises are
+	// given from High and taken back by Low.
+	Low, High time.Duration
+	// Wall labels events and draws the line that the counter may not pass.
+	Wall time.Time
+}
+
+// Command asks for a decision.
+type Command interface{ decide(*Table, Now, *Decided) }
+
+// Attach binds a stream to a session, a new one when Session is zero.
+type Attach struct {
+	Ref        Ref
+	Session    ID
+	Generation uint64
+	// New and what follows open a session when Session is zero.
+	New             ID
+	TTL             time.Duration
+	Label, Identity string
+	// Held and Wanted say what the client still wants; the rest is released.
+	Held   []uint64
+	Wanted []uint64
+	// Cell and Highest are what the client has seen; see Attached.RolledBack.
+	Cell    string
+	Highest guard.Token
+}
+
+// Detach says that a stream has ended.
+type Detach struct {
+	Session    ID
+	Generation uint64
+}
+
+// Heard is a message of a session's stream; it renews.
+type Heard struct {
+	Ref        Ref
+	Session    ID
+	Generation uint64
+	// Renewal is answered with Renewed when it is not 0.
+	Renewal uint64
+	// Finished: every request numbered below will not be asked again.
+	Finished uint64
+}
+
+// Close ends a session and all its leases.
+type Close struct {
+	Ref     Ref
+	Session ID
+}
+
+// OpenSession opens a session without a stream.
+type OpenSession struct {
+	Ref             Ref
+	New             ID
+	TTL             time.Duration
+	Label, Identity string
+}
+
+// Renew renews a session without a stream, named by itself or by a lease.
+type Renew struct {
+	Ref            Ref
+	Session, Lease ID
+}
+
+// Acquire asks for a lease.
+type Acquire struct {
+	Ref   Ref
+	Names []string
+	Label string
+	// Try: one try, no waiting.
+	Try bool
+	// Session that the lease belongs to. Zero: one of its own, Own, with TTL,
+	// opened by the grant.
+	Session  ID
+	Own      ID
+	TTL      time.Duration
+	Identity string
+	// Generation and Number are set for a request on a stream.
+	Generation, Number uint64
+	// Ticket is the place in the queue from before a take-over; zero: none.
+	Ticket Place
+	// Lease is set for a request without a stream, RequestKey and Salt when it
+	// can be repeated.
+	Lease      ID
+	RequestKey ID
+	Salt       []byte
+}
+
+// Place orders waiters: by tenure, then by arrival.
+type Place struct{ Epoch, Sequence uint64 }
+
+// Cancel gives up a request: a waiter leaves, a lease granted to it meanwhile
+// is released, and a request that has not arrived yet is refused when it does.
+type Cancel struct {
+	Session            ID
+	Generation, Number uint64
+	// Waiter cancels a request without a stream by its Ref instead.
+	Waiter Ref
+}
+
+// Release ends a lease, named by its token within a session's stream or by its
+// id.
+type Release struct {
+	Ref                Ref
+	Session            ID
+	Generation, Number uint64
+	Token              guard.Token
+	Lease              ID
+}
+
+// Check asks whether a session still holds a lease.
+type Check struct {
+	Ref                Ref
+	Session            ID
+	Generation, Number uint64
+	Token              guard.Token
+}
+
+// Break asks the holder of a name to let go, or ends its lease at once.
+type Break struct {
+	Ref      Ref
+	Name     string
+	Token    guard.Token
+	Reason   string
+	Identity string
+	Now      bool
+}
+
+// List reads names that are held or waited for: one, or a page of those with a
+// prefix, in byte order, after a name.
+type List struct {
+	Ref          Ref
+	Name         string
+	Prefix       string
+	After        string
+	Limit        int
+	WithoutQueue bool
+}
+
+// Reply carries an answer to whoever waits for it.
+type Reply struct {
+	To     Ref
+	Number uint64
+	Answer Answer
+}
+
+// Answer is what a command led to.
+type Answer interface{ answer() }
+
+// Attached greets a stream.
+type Attached struct {
+	TTL        time.Duration
+	Lost       []uint64
+	RolledBack bool
+}
+
+// Opened: the session lives.
+type Opened struct{ TTL time.Duration }
+
+// Renewed: up to this number; 0 for a session without a stream.
+type Renewed struct {
+	Number  uint64
+	Session ID
+	TTL     time.Duration
+}
+
+// Granted is a lease.
+type Granted struct {
+	Token  guard.Token
+	Grants []Grant
+	TTL    time.Duration
+	// Waited is at most the time between the request and the grant.
+	Waited time.Duration
+	// Salt is what the lease's id was derived with, for a repeated request.
+	Salt []byte
+	// Session of the lease.
+	Session ID
+}
+
+// Grant is one name of a lease.
+type Grant struct {
+	Name  string
+	Fence guard.Token
+	Slot  uint32
+}
+
+// Waiting: the request stands in the queue at this place.
+type Waiting struct{ Place Place }
+
+// Done: as asked.
+type Done struct{}
+
+// Broken answers a Break: ended, or the holder was asked.
+type Broken struct{ Ended bool }
+
+// Refused says why not.
+type Refused struct {
+	Reason  Reason
+	Message string
+	// Holder is set when the reason is Held.
+	Holder *Holder
+}
+
+// Notice tells a stream what happened to a lease.
+type Notice struct {
+	Token  guard.Token
+	Ended  bool
+	Reason string
+}
+
+// Closed tells a stream that its session has ended or belongs to another one.
+type Closed struct {
+	Reason  Reason
+	Message string
+}
+
+// Page is an answer to List; Next is where to go on, empty at the end.
+type Page struct {
+	Locks []Lock
+	Next  string
+}
+
+// Lock is a name as others see it.
+type Lock struct {
+	Name    string
+	Holders []Holder
+	Waiters []Waiter
+}
+
+// Holder of a name as others see it. Handle stands for the session and cannot
+// be used to act on it.
+type Holder struct {
+	Token     guard.Token
+	Handle    string
+	Label     string
+	Since     time.Time
+	ExpiresIn time.Duration
+	Slot      uint32
+	Shared    bool
+	Breaking  bool
+}
+
+// Waiter in a queue as others see it.
+type Waiter struct{ Handle, Label string }
+
+// Reason is why something was refused; the words of the HTTP interface.
+type Reason string
+
+// The reasons.
+const (
+	Invalid         Reason = "invalid"
+	Unauthenticated Reason = "unauthenticated"
+	Denied          Reason = "denied"
+	Gone            Reason = "gone"
+	Held            Reason = "held"
+	Conflict        Reason = "conflict"
+	TokenMismatch   Reason = "token_mismatch"
+	Exhausted       Reason = "exhausted"
+	Unavailable     Reason = "unavailable"
+	RolledBack      Reason = "store_rolled_back"
+	Cancelled       Reason = "cancelled"
+)
+
+func (Attached) answer() {}
+func (Opened) answer()   {}
+func (Renewed) answer()  {}
+func (Granted) answer()  {}
+func (Waiting) answer()  {}
+func (Done) answer()     {}
+func (Broken) answer()   {}
+func (Refused) answer()  {}
+func (Notice) answer()   {}
+func (Closed) answer()   {}
+func (Page) answer()     {}

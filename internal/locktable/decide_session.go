@@ -1,0 +1,283 @@
+package locktable
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/guard"
+)
+
+// TellMax bounds how far a told token may lie ahead of the wall clock: one
+// beyond it would use up the counter on somebody's word.
+const TellMax = 24 * time.Hour
+
+// emit applies an event and adds it to what was decided. What the table itself
+// decided must fit: a wrong grant would be worse than a crash.
+func (t *Table) emit(d *Decided, e *recordpb.Event) {
+	if err := t.Apply(e); err != nil {
+		panic(err)
+	}
+	d.Events = append(d.Events, e)
+}
+
+// Found begins a cell.
+func (t *Table) Found(cell string, secret []byte, d *Decided) {
+	t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_CELL, Cell: cell, Secret: secret})
+}
+
+// Open begins a tenure: the counter becomes the largest of its successor, the
+// clock's line and floor. Times count from here.
+func (t *Table) Open(epoch uint64, wall time.Time, floor guard.Token, d *Decided) {
+	opened := max(t.counter+1, Line(wall), floor)
+	t.emit(d, &recordpb.Event{
+		Kind: recordpb.Kind_KIND_TENURE, Epoch: epoch, Token: uint64(opened), AtUnixNano: wall.UnixNano(),
+	})
+}
+
+func (c Attach) decide(t *Table, now Now, d *Decided) {
+	rolled, err := t.tell(now, c.Cell, c.Highest, d)
+	if err != nil {
+		d.reply(c.Ref, 0, Closed{Reason: RolledBack, Message: err.Error()})
+		return
+	}
+	if c.Session == (ID{}) {
+		if why, err := t.openSession(now, c.New, c.TTL, c.Label, c.Identity, false, d); err != nil {
+			d.reply(c.Ref, 0, Closed{Reason: why, Message: err.Error()})
+			return
+		}
+		s := t.sessions[c.New]
+		s.stream, s.generation = c.Ref, c.Generation
+		d.reply(c.Ref, 0, Attached{TTL: s.ttl, Lost: c.Held, RolledBack: rolled})
+		return
+	}
+	s := t.sessions[c.Session]
+	switch {
+	case s == nil:
+		d.reply(c.Ref, 0, Closed{Reason: Gone, Message: sessionGone})
+		return
+	case c.Generation <= s.generation:
+		d.reply(c.Ref, 0, Closed{Reason: Conflict, Message: fmt.Sprintf(
+			"generation %d of the stream is not above %d", c.Generation, s.generation)})
+		return
+	}
+	d.reply(s.stream, 0, Closed{Reason: Conflict, Message: "another stream of the session took over"})
+	s.stream, s.generation = c.Ref, c.Generation
+	t.touch(now, s, d)
+	t.keep(now, s, c.Held, c.Wanted, d)
+	d.reply(c.Ref, 0, Attached{TTL: s.ttl, Lost: lost(s, c.Held), RolledBack: rolled})
+	for l := s.leases.head; l != nil; l = l.next {
+		if l.breaking != nil {
+			d.reply(c.Ref, 0, Notice{Token: l.token, Reason: l.breaking.reason})
+		}
+	}
+}
+
+const sessionGone = "no such session: it expired, was closed, or never was"
+
+// keep releases what a returning client no longer wants. A lease whose answer
+// was lost is known by its request's number.
+func (t *Table) keep(now Now, s *session, held, wanted []uint64, d *Decided) {
+	want := map[uint64]bool{}
+	for _, n := range wanted {
+		want[n] = true
+	}
+	have := map[guard.Token]bool{}
+	for _, n := range held {
+		have[guard.Token(n)] = true
+	}
+	for l := s.leases.head; l != nil; {
+		next := l.next
+		if l.request != 0 && !want[l.request] && !have[l.token] {
+			t.release(now, l, d)
+		}
+		l = next
+	}
+	for _, n := range sortedKeys(s.waiting) {
+		w := s.waiting[n]
+		w.ref = nil
+		if !want[n] {
+			t.leave(now, w, d)
+		}
+	}
+}
+
+// lost names the tokens that a client holds in vain.
+func lost(s *session, held []uint64) []uint64 {
+	var gone []uint64
+	have := map[guard.Token]bool{}
+	for l := s.leases.head; l != nil; l = l.next {
+		have[l.token] = true
+	}
+	for _, n := range held {
+		if !have[guard.Token(n)] {
+			gone = append(gone, n)
+		}
+	}
+	return gone
+}
+
+// tell takes in the highest token that a client has seen, and says whether a
+// log that is gone had granted it.
+func (t *Table) tell(now Now, cell string, told guard.Token, d *Decided) (rolled bool, err error) {
+	if cell != t.cell || told == 0 {
+		return false, nil
+	}
+	if told > t.counter {
+		if limit := Line(now.Wall.Add(TellMax)); told > limit {
+			return false, fmt.Errorf("token %d was told, which lies more than %v ahead of the clock; "+
+				"if it is genuine, serve with --token-floor %d", told, TellMax, told)
+		}
+		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_FLOOR, Token: uint64(told)})
+		rolled = true
+	} else {
+		i, _ := slices.BinarySearchFunc(t.tenures, told, func(x tenure, v guard.Token) int {
+			return cmp.Compare(x.opened, v)
+		})
+		rolled = i > 0 && i < len(t.tenures) && told > t.tenures[i-1].last && told < t.tenures[i].opened
+	}
+	t.told = t.told || rolled
+	return rolled, nil
+}
+
+func (t *Table) openSession(now Now, id ID, ttl time.Duration, label, identity string, own bool, d *Decided) (Reason, error) {
+	if err := ValidTTL(ttl); err != nil {
+		return Invalid, err
+	}
+	if err := ValidLabel(label); err != nil {
+		return Invalid, err
+	}
+	if len(t.sessions) >= t.limits.Sessions {
+		return Exhausted, fmt.Errorf("the cell has %d sessions, its limit", len(t.sessions))
+	}
+	if t.sessions[id] != nil {
+		return Conflict, fmt.Errorf("the session lives already")
+	}
+	t.emit(d, &recordpb.Event{
+		Kind: recordpb.Kind_KIND_SESSION_OPENED, Session: id.bytes(), TtlNano: int64(ttl),
+		Label: label, Identity: identity, Own: own, AtUnixNano: now.Wall.UnixNano(),
+	})
+	t.renew(now, t.sessions[id])
+	return "", nil
+}
+
+func (c OpenSession) decide(t *Table, now Now, d *Decided) {
+	if why, err := t.openSession(now, c.New, c.TTL, c.Label, c.Identity, false, d); err != nil {
+		d.refuse(c.Ref, 0, why, err.Error())
+		return
+	}
+	d.reply(c.Ref, 0, Opened{TTL: c.TTL})
+}
+
+func (c Detach) decide(t *Table, _ Now, _ *Decided) {
+	s := t.sessions[c.Session]
+	if s == nil || s.generation != c.Generation {
+		return
+	}
+	s.stream = nil
+	for _, n := range sortedKeys(s.waiting) {
+		s.waiting[n].ref = nil
+	}
+}
+
+func (c Heard) decide(t *Table, now Now, d *Decided) {
+	s := t.onStream(c.Session, c.Generation, c.Ref, d)
+	if s == nil {
+		return
+	}
+	t.touch(now, s, d)
+	if c.Finished > s.finishedUp {
+		s.finishedUp = c.Finished
+		for _, n := range sortedKeys(s.cancelled) {
+			if n < c.Finished {
+				delete(s.cancelled, n)
+			}
+		}
+	}
+	if c.Renewal != 0 {
+		d.reply(c.Ref, 0, Renewed{Number: c.Renewal, Session: s.id, TTL: s.ttl})
+	}
+}
+
+// onStream finds the session that a stream speaks for. It is nil when the
+// session is over, which the stream is told, and when another stream took over,
+// which it was told then.
+func (t *Table) onStream(id ID, generation uint64, ref Ref, d *Decided) *session {
+	s := t.sessions[id]
+	if s == nil {
+		d.reply(ref, 0, Closed{Reason: Gone, Message: sessionGone})
+		return nil
+	}
+	if s.generation != generation {
+		return nil
+	}
+	return s
+}
+
+func (c Renew) decide(t *Table, now Now, d *Decided) {
+	s := t.sessions[c.Session]
+	gone := sessionGone
+	if c.Lease != (ID{}) {
+		gone, s = leaseGone, nil
+		if l := t.byID[c.Lease]; l != nil && !l.session.over {
+			s = l.session
+		}
+	}
+	if s == nil {
+		d.refuse(c.Ref, 0, Gone, gone)
+		return
+	}
+	t.touch(now, s, d)
+	d.reply(c.Ref, 0, Renewed{Session: s.id, TTL: s.ttl})
+}
+
+func (c Close) decide(t *Table, now Now, d *Decided) {
+	s := t.sessions[c.Session]
+	if s == nil {
+		d.refuse(c.Ref, 0, Gone, sessionGone)
+		return
+	}
+	t.finishSession(now, s, recordpb.Kind_KIND_SESSION_CLOSED, Closed{Message: "closed as asked"}, d)
+	d.reply(c.Ref, 0, Done{})
+}
+
+// finishSession ends a session, tells its stream, and lets whoever stood behind
+// its waiters move up. What it held is served by Work.
+func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Closed, d *Decided) {
+	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes()})
+	for _, n := range sortedKeys(s.waiting) {
+		w := s.waiting[n]
+		w.ref = nil
+		t.leave(now, w, d)
+	}
+	for _, w := range s.unaryWaiters() {
+		ref := w.ref
+		t.leave(now, w, d)
+		d.refuse(ref, 0, Gone, sessionGone)
+	}
+	d.reply(s.stream, 0, why)
+	s.stream = nil
+}
+
+func (s *session) unaryWaiters() []*waiter {
+	all := make([]*waiter, 0, len(s.unary))
+	for w := range s.unary { //tidy:unordered sorted below
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b *waiter) int { return a.place.compare(b.place) })
+	return all
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	keys := make([]K, 0, len(m))
+	for k := range m { //tidy:unordered sorted below
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,188 @@
+package locktable
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+)
+
+const (
+	// SuspectFor is how long a session whose time is up is still given to be
+	// heard, and SuspectTurns over how many complete turns at least.
+	SuspectFor   = 250 * time.Millisecond
+	SuspectTurns = 3
+	// TenureGrace is when a session that was not heard in a tenure is logged
+	// silent for the first time.
+	TenureGrace = 2 * time.Second
+	// RenewalsPerTTL is how often a client renews within its TTL.
+	RenewalsPerTTL = 6
+)
+
+// basis is the time that a session has at the start of a tenure: what was
+// logged to be left of it, or all.
+func (s *session) basis() time.Duration {
+	if s.silent {
+		return s.left
+	}
+	return s.ttl
+}
+
+// timing gives a session its deadline for this tenure when it has none yet.
+func (s *session) timing() {
+	if !s.timed {
+		s.timed = true
+		s.deadline, s.quiet, s.silentAt = s.basis(), 0, TenureGrace
+	}
+}
+
+// touch notes that a session was heard. A silent one is logged as heard before
+// anything about it can be answered.
+func (t *Table) touch(now Now, s *session, d *Decided) {
+	if s.silent {
+		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_HEARD, Session: s.id.bytes()})
+	}
+	t.renew(now, s)
+}
+
+func (t *Table) renew(now Now, s *session) {
+	s.timing()
+	s.deadline = max(s.deadline, now.High+s.ttl)
+	s.quiet = now.High
+	s.silentAt = now.High + 2*s.ttl/RenewalsPerTTL
+	if s.suspect != 0 {
+		s.suspect = 0
+		t.due.add(s.silentAt, s)
+	}
+}
+
+// Tick looks after sessions whose time has come, at most budget of each kind:
+// the silent are logged, those whose time is up become suspect, and suspects
+// that stayed unheard end. complete says that every message that was there when
+// the turn began has been handled. It reports whether more is to be done now.
+func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool) {
+	for n := 0; len(t.due.items) > 0 && t.due.items[0].at <= now.Low; n++ {
+		if n == budget {
+			more = true
+			break
+		}
+		t.look(now, t.due.next(), d)
+	}
+	t.outcomes.turn(now, budget)
+	if complete {
+		t.suspects.turn++
+	}
+	for n := 0; ; n++ {
+		s := t.suspects.next(now)
+		if s == nil {
+			return more
+		}
+		if n == budget {
+			return true
+		}
+		t.suspects.pop()
+		if s.suspect != 0 && !s.over {
+			t.finishSession(now, s, recordpb.Kind_KIND_SESSION_EXPIRED, Closed{Reason: Gone, Message: "the session expired"}, d)
+		}
+	}
+}
+
+// look handles one session whose entry on the agenda has come up.
+func (t *Table) look(now Now, s *session, d *Decided) {
+	if s.over {
+		return
+	}
+	s.timing()
+	if s.deadline <= now.Low {
+		t.suspects.add(now, s)
+		return
+	}
+	if s.silentAt <= now.Low {
+		t.emit(d, &recordpb.Event{
+			Kind: recordpb.Kind_KIND_SESSION_SILENT, Session: s.id.bytes(), LeftNano: int64(s.deadline - now.Low),
+		})
+		// Again when the silence has doubled.
+		s.silentAt = now.High + max(now.High-s.quiet, time.Millisecond)
+	}
+	t.due.add(min(s.silentAt, s.deadline), s)
+}
+
+// suspects holds the sessions whose time is up, in the order in which it was.
+// An entry whose session was heard since is dead.
+type suspects struct {
+	turn, drawn uint64
+	items       []suspect
+}
+
+type suspect struct {
+	s     *session
+	mark  uint64
+	since time.Duration
+	turn  uint64
+}
+
+func (q *suspects) add(now Now, s *session) {
+	q.drawn++
+	s.suspect = q.drawn
+	q.items = append(q.items, suspect{s: s, mark: q.drawn, since: now.Low, turn: q.turn})
+}
+
+// next returns the first session that has been suspect for long enough.
+func (q *suspects) next(now Now) *session {
+	for len(q.items) > 0 {
+		x := q.items[0]
+		if x.s.suspect != x.mark || x.s.over {
+			q.pop()
+			continue
+		}
+		if now.Low < x.since+SuspectFor || q.turn < x.turn+SuspectTurns {
+			return nil
+		}
+		return x.s
+	}
+	return nil
+}
+
+func (q *suspects) pop() {
+	q.items[0] = suspect{}
+	q.items = q.items[1:]
+}
+
+// agenda orders the sessions by when they must be looked at. A session that is
+// not suspect has one entry; it may come up early and is then put back.
+type agenda struct {
+	items []appointment
+	drawn uint64
+}
+
+type appointment struct {
+	at    time.Duration
+	order uint64
+	s     *session
+}
+
+func (a *agenda) add(at time.Duration, s *session) {
+	a.drawn++
+	heap.Push(a, appointment{at: at, order: a.drawn, s: s})
+}
+
+func (a *agenda) next() *session { return heap.Pop(a).(appointment).s }
+
+func (a *agenda) Len() int { return len(a.items) }
+
+func (a *agenda) Less(i, j int) bool {
+	x, y := a.items[i], a.items[j]
+	return x.at < y.at || x.at == y.at && x.order < y.order
+}
+
+func (a *agenda) Swap(i, j int) { a.items[i], a.items[j] = a.items[j], a.items[i] }
+
+func (a *agenda) Push(x any) { a.items = append(a.items, x.(appointment)) }
+
+func (a *agenda) Pop() any {
+	last := len(a.items) - 1
+	x := a.items[last]
+	a.items[last] = appointment{}
+	a.items = a.items[:last]
+	return x
+}

@@ -1,0 +1,265 @@
+package locktable
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/guard"
+)
+
+// Decided gathers what decisions led to. The caller takes both lists and
+// releases the answers when the events are durable.
+type Decided struct {
+	Events  []*recordpb.Event
+	Replies []Reply
+}
+
+func (d *Decided) reply(to Ref, number uint64, a Answer) {
+	if to != nil {
+		d.Replies = append(d.Replies, Reply{To: to, Number: number, Answer: a})
+	}
+}
+
+func (d *Decided) refuse(to Ref, number uint64, why Reason, message string) {
+	d.reply(to, number, Refused{Reason: why, Message: message})
+}
+
+// Table is the lock table of one cell.
+type Table struct {
+	limits Limits
+
+	// Decided.
+	cell     string
+	secret   []byte
+	counter  guard.Token
+	tenures  []tenure
+	sessions map[ID]*session
+	locks    map[string]*lock
+	leases   map[guard.Token]*lease
+	byID     map[ID]*lease
+	outcomes outcomes
+
+	// Not decided.
+	names    index
+	unary    map[Ref]*waiter
+	waiters  int
+	arrivals uint64
+	due      agenda
+	suspects suspects
+	ended    []*session
+	starved  []*lock
+	told     bool
+}
+
+// tenure: the counter's opening value and the last token granted in it, the
+// opening value where there was none.
+type tenure struct {
+	epoch        uint64
+	opened, last guard.Token
+}
+
+// session is a client's liveness.
+type session struct {
+	// Decided.
+	id              ID
+	ttl             time.Duration
+	label, identity string
+	own             bool
+	opened          int64
+	silent          bool
+	left            time.Duration
+	finished        uint64
+	done            map[uint64]struct{}
+	granted         map[uint64]*lease
+	leases          leaseList
+	over            bool
+
+	// Not decided. Times are usable time of this tenure.
+	stream     Ref
+	generation uint64
+	finishedUp uint64
+	waiting    map[uint64]*waiter
+	unary      map[*waiter]struct{}
+	cancelled  map[uint64]struct{}
+	deadline   time.Duration
+	quiet      time.Duration
+	silentAt   time.Duration
+	timed      bool
+	suspect    uint64
+}
+
+// lease is one grant. All but its links is fixed once it is granted: a snapshot
+// may read it while the table goes on.
+type lease struct {
+	token      guard.Token
+	session    *session
+	first      hold
+	more       []hold
+	mode       recordpb.Mode
+	request    uint64
+	args       uint64
+	id         ID
+	requestKey ID
+	salt       []byte
+	label      string
+	since      int64
+	breaking   *breaking
+
+	prev, next *lease
+}
+
+// hold is one name of a lease.
+type hold struct {
+	lock  *lock
+	fence guard.Token
+	slot  uint32
+}
+
+type breaking struct {
+	reason, identity string
+	at               int64
+}
+
+// lock is a name that is held or waited for.
+type lock struct {
+	name    string
+	holders []*lease
+	queue   []*waiter
+}
+
+// New returns the empty table.
+func New(limits Limits) *Table {
+	return &Table{
+		limits:   limits,
+		sessions: map[ID]*session{},
+		locks:    map[string]*lock{},
+		leases:   map[guard.Token]*lease{},
+		byID:     map[ID]*lease{},
+		outcomes: newOutcomes(),
+		unary:    map[Ref]*waiter{},
+	}
+}
+
+// Decide carries out one command: decided events and answers are added to d.
+func (t *Table) Decide(now Now, c Command, d *Decided) { c.decide(t, now, d) }
+
+// Cell is the cell's id.
+func (t *Table) Cell() string { return t.cell }
+
+// Secret is 32 random bytes that only servers of the cell know.
+func (t *Table) Secret() []byte { return t.secret }
+
+// Epoch is the present tenure's; 0 before the first.
+func (t *Table) Epoch() uint64 {
+	if len(t.tenures) == 0 {
+		return 0
+	}
+	return t.tenures[len(t.tenures)-1].epoch
+}
+
+// Counts says how much the table holds.
+type Counts struct {
+	Sessions, Leases, Waiters int
+	// Counter is the highest token that may have been granted.
+	Counter guard.Token
+	// RolledBack: somebody told a token that a lost log had granted.
+	RolledBack bool
+}
+
+// Counts says how much the table holds now.
+func (t *Table) Counts() Counts {
+	return Counts{
+		Sessions: len(t.sessions), Leases: len(t.leases), Waiters: t.waiters,
+		Counter: t.counter, RolledBack: t.told,
+	}
+}
+
+// Handle is the public name of a session: it tells sessions apart and cannot be
+// used to act on one. secret is the cell's.
+func Handle(secret []byte, id ID) string {
+	m := hmac.New(sha256.New, secret)
+	m.Write([]byte("handle"))
+	m.Write(id[:])
+	return hex.EncodeToString(m.Sum(nil)[:8])
+}
+
+// Line is the value that the counter may not pass by granting at the given
+// time: unix seconds × 2^20, finely.
+func Line(wall time.Time) guard.Token {
+	s, ns := uint64(wall.Unix()), uint64(wall.Nanosecond())
+	return guard.Token(s<<20 + ns<<20/1e9)
+}
+
+// lockOf returns the record of a name, making it when asked to.
+func (t *Table) lockOf(name string, make bool) *lock {
+	l := t.locks[name]
+	if l == nil && make {
+		l = &lock{name: name}
+		t.locks[name] = l
+		t.names.add(name)
+	}
+	return l
+}
+
+// forget drops the record of a name that is neither held nor waited for.
+func (t *Table) forget(l *lock) {
+	if len(l.holders) == 0 && len(l.queue) == 0 && t.locks[l.name] == l {
+		delete(t.locks, l.name)
+		t.names.remove(l.name)
+	}
+}
+
+// settle takes holders out whose session is over but whose turn on the work
+// list has not come.
+func (t *Table) settle(l *lock) {
+	for i := 0; i < len(l.holders); {
+		if h := l.holders[i]; h.session.over {
+			t.drop(h)
+			continue
+		}
+		i++
+	}
+}
+
+// holds visits the names of a lease.
+func (l *lease) holds(visit func(h *hold)) {
+	visit(&l.first)
+	for i := range l.more {
+		visit(&l.more[i])
+	}
+}
+
+// leaseList is the leases of a session in the order of their grants.
+type leaseList struct {
+	head, tail *lease
+	n          int
+}
+
+func (s *leaseList) push(l *lease) {
+	l.prev = s.tail
+	if s.tail != nil {
+		s.tail.next = l
+	} else {
+		s.head = l
+	}
+	s.tail = l
+	s.n++
+}
+
+func (s *leaseList) remove(l *lease) {
+	if l.prev != nil {
+		l.prev.next = l.next
+	} else {
+		s.head = l.next
+	}
+	if l.next != nil {
+		l.next.prev = l.prev
+	} else {
+		s.tail = l.prev
+	}
+	l.prev, l.next = nil, nil
+	s.n--
+}

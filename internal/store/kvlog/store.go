@@ -1,0 +1,141 @@
+package kvlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// ActiveTTLDefault is how long a standby waits for a sign of life.
+const ActiveTTLDefault = 3 * time.Second
+
+// Options of a Store. The zero value of every field but Clock is usable.
+type Options struct {
+	Clock clock.Clock
+	// Prefix of every key.
+	Prefix string
+	// ActiveTTL: how long, on its own usable-time clock, a standby waits for a
+	// sign of life; the active server gives ten in that time. 0: the default.
+	ActiveTTL time.Duration
+	// Sole: no other server can reach the store. No sign of life is given, and
+	// a tenure that this node left behind is taken over at once.
+	Sole bool
+	// Logger for what an operator should know; nil: none.
+	Logger *slog.Logger
+}
+
+// Store is a store.Store on a KV. Safe for use by several goroutines.
+type Store struct {
+	kv     KV
+	opts   Options
+	keys   Keys
+	closed context.Context
+	close  context.CancelFunc
+	beats  sync.WaitGroup
+
+	mu   sync.Mutex
+	seen Seen
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New returns a store on kv, which it does not close.
+func New(kv KV, opts Options) *Store {
+	if opts.ActiveTTL <= 0 {
+		opts.ActiveTTL = ActiveTTLDefault
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{kv: kv, opts: opts, keys: Keys{Prefix: opts.Prefix}}
+	s.closed, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+// Close stops the signs of life of every tenure begun here; a standby then
+// waits for the rest of the time. It ends no tenure.
+func (s *Store) Close() {
+	s.close()
+	s.beats.Wait()
+}
+
+// Active names the server whose tenure is in force.
+func (s *Store) Active(ctx context.Context) (store.Node, error) {
+	res, err := s.txn(ctx, Txn{What: WhatLook, Then: []Op{get(s.keys.Tenure())}})
+	if err != nil {
+		return store.Node{}, fmt.Errorf("read the tenure: %w", err)
+	}
+	if res.Gets[0].Rev == 0 {
+		return store.Node{}, nil
+	}
+	v, err := decodeTenure(res.Gets[0].Value)
+	if err != nil {
+		return store.Node{}, err
+	}
+	return v.node(), nil
+}
+
+func (s *Store) txn(ctx context.Context, t Txn) (Result, error) {
+	before := s.lastSeen()
+	res, err := s.kv.Txn(ctx, t)
+	if err == nil {
+		err = s.compare(before, res.Seen)
+	}
+	return res, err
+}
+
+func (s *Store) page(ctx context.Context, q Query) (Page, error) {
+	before := s.lastSeen()
+	page, err := s.kv.Range(ctx, q)
+	if err == nil {
+		err = s.compare(before, page.Seen)
+	}
+	return page, err
+}
+
+func (s *Store) lastSeen() Seen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// compare holds an answer against what was seen before its request went out: a
+// linearizable store never shows less. After telling it goes on from what the
+// store shows now, so that a later claim can begin anew.
+func (s *Store) compare(before, now Seen) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case before.Rev != 0 && now.Cluster != before.Cluster:
+		s.seen = now
+		return fmt.Errorf("%w: the store is another one, %x where it was %x", store.ErrRolledBack, now.Cluster, before.Cluster)
+	case now.Rev < before.Rev:
+		s.seen = now
+		return fmt.Errorf("%w: the store is at revision %d and was at %d", store.ErrRolledBack, now.Rev, before.Rev)
+	case now.Rev > s.seen.Rev:
+		s.seen = now
+	}
+	return nil
+}
+
+// final reports an error that trying again cannot mend.
+func final(err error) bool {
+	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRolledBack) || errors.Is(err, store.ErrDamaged)
+}
+
+// sleep waits for d on the store's clock; false when ctx ended first.
+func sleep(ctx context.Context, timer clock.Timer, d time.Duration) bool {
+	timer.Reset(d)
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,205 @@
+package kvlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// tenure is one server's time as the active one.
+type tenure struct {
+	*Store
+	epoch  uint64
+	nonce  store.Nonce
+	value  []byte
+	rev    int64
+	opened bool
+
+	lost      chan struct{}
+	stopBeat  context.CancelFunc
+	beating   context.Context
+	snapshots sync.Mutex
+
+	// mu guards what follows.
+	mu sync.Mutex
+	// over is why the tenure ended, nil while it may be in force.
+	over error
+	// head is where Open goes on, once replayed.
+	head *replayed
+	// durable is the highest batch up to which all have landed, durableRev the
+	// revision its put was answered with; 0 before the tenure was opened.
+	durable    uint64
+	durableRev int64
+	// landed holds the revisions of batches behind a hole.
+	landed map[uint64]int64
+}
+
+// replayed is where a replay ended.
+type replayed struct {
+	number uint64
+	// at is the condition that the head has not changed since.
+	at Cond
+}
+
+var _ store.Tenure = (*tenure)(nil)
+
+func newTenure(s *Store, epoch uint64, nonce store.Nonce, value []byte, rev int64) *tenure {
+	t := &tenure{
+		Store: s, epoch: epoch, nonce: nonce, value: value, rev: rev,
+		lost: make(chan struct{}), landed: map[uint64]int64{},
+	}
+	t.beating, t.stopBeat = context.WithCancel(s.closed)
+	if !s.opts.Sole {
+		s.beats.Go(t.beat)
+	}
+	s.opts.Logger.Info("tenure begun", "epoch", epoch)
+	return t
+}
+
+func (t *tenure) Epoch() uint64         { return t.epoch }
+func (t *tenure) Nonce() store.Nonce    { return t.nonce }
+func (t *tenure) Opened() bool          { return t.opened }
+func (t *tenure) Lost() <-chan struct{} { return t.lost }
+
+// mine is the condition that this tenure is in force.
+func (t *tenure) mine() []Cond {
+	key := t.keys.Tenure()
+	return []Cond{atRev(key, t.rev), holds(key, t.value)}
+}
+
+// end marks the tenure as over when err says so, and returns err.
+func (t *tenure) end(err error) error {
+	if err == nil || !final(err) {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over == nil {
+		t.over = err
+		t.stopBeat()
+		close(t.lost)
+		t.opts.Logger.Warn("tenure over", "epoch", t.epoch, "error", err)
+	}
+	return err
+}
+
+// ended returns why the tenure is over, nil while it may be in force.
+func (t *tenure) ended() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
+}
+
+// inForce reads the tenure as a failed transaction's Else saw it; nil: mine.
+func (t *tenure) inForce(p Pair) error {
+	if p.Rev == t.rev && bytes.Equal(p.Value, t.value) {
+		return nil
+	}
+	if p.Rev == 0 {
+		return fmt.Errorf("%w: nobody's tenure is in the store", store.ErrFenced)
+	}
+	v, err := decodeTenure(p.Value)
+	switch {
+	case err != nil:
+		return err
+	case v.Epoch < t.epoch, v.Epoch == t.epoch && !v.sameNonce(t.nonce):
+		return fmt.Errorf("%w: the tenure of epoch %d is in the store and mine is of epoch %d", store.ErrRolledBack, v.Epoch, t.epoch)
+	}
+	return fmt.Errorf("%w: epoch %d is in force and mine was %d", store.ErrFenced, v.Epoch, t.epoch)
+}
+
+// Confirm is a linearizable read. It compares the last durable batch as well,
+// so that a roll-back under a running server is seen without a write.
+func (t *tenure) Confirm(ctx context.Context) error {
+	for {
+		if err := t.ended(); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		d, rev := t.durable, t.durableRev
+		t.mu.Unlock()
+		ask := Txn{What: WhatConfirm, If: t.mine(), Else: []Op{get(t.keys.Tenure())}}
+		if d != 0 {
+			ask.If = append(ask.If, atRev(t.keys.Log(d), rev))
+		}
+		res, err := t.txn(ctx, ask)
+		if err == nil && !res.OK {
+			err = t.inForce(res.Gets[0])
+			if err == nil && t.movedOn(d) {
+				continue // a snapshot may have taken batch d away meanwhile
+			}
+			if err == nil {
+				err = fmt.Errorf("%w: batch %d is not as it was acknowledged", store.ErrRolledBack, d)
+			}
+		}
+		if err != nil {
+			return t.end(fmt.Errorf("confirm the tenure: %w", err))
+		}
+		return nil
+	}
+}
+
+// movedOn reports whether more than d is durable by now.
+func (t *tenure) movedOn(d uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.durable > d
+}
+
+// Usage says how full the store is.
+func (t *tenure) Usage(ctx context.Context) (store.Usage, error) { return t.kv.Usage(ctx) }
+
+// Resign gives the tenure to nobody. Whatever the outcome, this server gives no
+// sign of life any more. A tenure that is over is resigned already.
+func (t *tenure) Resign(ctx context.Context) error {
+	t.stopBeat()
+	if errors.Is(t.ended(), store.ErrFenced) {
+		return nil
+	}
+	empty := tenureOf(t.epoch, store.Node{}, t.nonce)
+	res, err := t.txn(ctx, Txn{
+		What: WhatResign,
+		If:   t.mine(),
+		Then: []Op{put(t.keys.Tenure(), empty)},
+		Else: []Op{get(t.keys.Tenure())},
+	})
+	if err == nil && !res.OK {
+		if err = t.inForce(res.Gets[0]); err == nil {
+			panic("kvlog: a tenure compares as mine and as not mine in one transaction")
+		}
+	}
+	switch {
+	case err == nil:
+		_ = t.end(fmt.Errorf("%w: resigned", store.ErrFenced))
+		return nil
+	case errors.Is(err, store.ErrFenced):
+		_ = t.end(err)
+		return nil
+	}
+	return t.end(fmt.Errorf("resign the tenure: %w", err))
+}
+
+// beat gives signs of life until the tenure ends. A failed one is followed by
+// the next; only a failed comparison ends the tenure.
+func (t *tenure) beat() {
+	timer := t.opts.Clock.NewTimer()
+	defer timer.Stop()
+	for n := uint64(1); ; n++ {
+		res, err := t.txn(t.beating, Txn{
+			What: WhatBeat,
+			If:   t.mine(),
+			Then: []Op{put(t.keys.Beat(), fmt.Appendf(nil, "%d/%d", t.epoch, n))},
+			Else: []Op{get(t.keys.Tenure())},
+		})
+		if err == nil && !res.OK {
+			err = t.inForce(res.Gets[0])
+		}
+		if final(t.end(err)) || !sleep(t.beating, timer, t.opts.ActiveTTL/10) {
+			return
+		}
+	}
+}

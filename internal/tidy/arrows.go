@@ -1,0 +1,159 @@
+package tidy
+
+import (
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+)
+
+// room is a part of the house: a folder and what lies below it, down to the
+// next room. It may import itself and the rooms it names.
+type room struct {
+	dir string
+	may []string
+	aid bool // the tests of every room may import it
+}
+
+// rooms is the house's plan; arrows point to the quieter room. "*" stands for
+// all rooms.
+//
+// Some arrows are there for words alone: see wordsOnly. The keeper of the log
+// (kvlog) imports the clock, as a standby waits by it; the seam above does not.
+var rooms = []room{
+	{dir: ".", may: []string{"api", "internal/trust", "internal/clock", "internal/hook", "guard"}},
+	{dir: "advise"},
+	{dir: "api"},
+	{dir: "bench", may: []string{"*"}},
+	{dir: "cmd", may: []string{
+		".", "internal/link", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
+		"internal/clock", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
+	}},
+	{dir: "cmd/pawl/etcdstore", may: []string{"internal/store", "internal/store/kvlog", "api", "internal/clock"}},
+	{dir: "guard"},
+	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
+	{dir: "internal/cell", may: []string{"internal/locktable", "internal/store", "api", "internal/clock", "guard"}},
+	{dir: "internal/clock"},
+	{dir: "internal/hook", may: []string{"internal/clock"}},
+	{dir: "internal/link", may: []string{"internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
+	{dir: "internal/locktable", may: []string{"api", "guard"}},
+	{dir: "internal/sim", may: []string{
+		"internal/locktable", "internal/cell", "internal/store", "internal/store/memstore", "internal/trust", "guard",
+		"internal/clock",
+	}},
+	{dir: "internal/store", may: []string{"api"}},
+	{dir: "internal/store/kvlog", may: []string{"internal/store", "api", "internal/clock"}},
+	{dir: "internal/store/faulty", may: []string{"internal/store", "internal/store/kvlog", "api", "internal/clock"}, aid: true},
+	{dir: "internal/store/memstore", may: []string{
+		"internal/store", "internal/store/faulty", "internal/store/kvlog", "api", "internal/clock",
+	}, aid: true},
+	{dir: "internal/store/storetest", may: []string{
+		"internal/store", "internal/store/faulty", "internal/store/kvlog", "api", "internal/clock", "internal/testwait",
+	}, aid: true},
+	{dir: "internal/testwait", aid: true},
+	{dir: "internal/tidy"},
+	{dir: "internal/trust", may: []string{"internal/clock"}},
+	{dir: "internal/worlds", may: []string{"*"}},
+	{dir: "pawltest", may: []string{
+		".", "internal/link", "internal/cell", "internal/store", "internal/store/memstore", "internal/clock",
+		"internal/hook", "api", "guard",
+	}, aid: true},
+	{dir: "quorum"},
+	{dir: "tools"},
+}
+
+// wordsOnly are arrows for words alone: the fronts speak of reasons and limits
+// as the lock table does and must not decide; the trust window computes with
+// readings and must not take one.
+var wordsOnly = []struct {
+	from []string
+	to   string
+	only []string // the names that may be used; nil: all but those of not
+	not  []string
+}{
+	{from: []string{"cmd", "internal/link"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
+	{from: []string{"internal/trust"}, to: "internal/clock", only: []string{"Reading"}},
+}
+
+// wordsTaken finds what a file takes from a room that it may only speak like.
+func (f *File) wordsTaken(from room) []Finding {
+	var found []Finding
+	for _, w := range wordsOnly {
+		if f.Test || !slices.Contains(w.from, from.dir) {
+			continue
+		}
+		f.uses(modulePath+"/"+w.to, nil, func(sel *ast.SelectorExpr) {
+			if w.only != nil && !slices.Contains(w.only, sel.Sel.Name) || slices.Contains(w.not, sel.Sel.Name) {
+				found = f.at(found, "arrows", sel.Pos(), "%s takes only words from %s, not %s", from.dir, w.to, sel.Sel.Name)
+			}
+		})
+	}
+	return found
+}
+
+// roomOf finds the innermost room of a folder. guard/* gives every guard a room
+// of its own.
+func roomOf(dir string) (room, bool) {
+	for d := dir; ; d = path.Dir(d) {
+		for _, r := range rooms {
+			if r.dir == d && (d != "." || dir == ".") {
+				return r, true
+			}
+		}
+		if rest, ok := strings.CutPrefix(d, "guard/"); ok && !strings.Contains(rest, "/") {
+			return room{dir: d, may: []string{"guard"}}, true
+		}
+		if d == "." {
+			return room{}, false
+		}
+	}
+}
+
+func (r room) mayImport(to room, test bool) bool {
+	if r.dir == to.dir {
+		return true
+	}
+	if to.dir == "internal/worlds" || to.dir == "internal/tidy" {
+		return false
+	}
+	if test && to.aid {
+		return true
+	}
+	for _, dir := range r.may {
+		switch {
+		case dir == "*", dir == to.dir:
+			return true
+		case dir == "guard/*" && strings.HasPrefix(to.dir, "guard/") && !to.aid:
+			return true
+		}
+	}
+	return false
+}
+
+func arrows(t *Tree) []Finding {
+	const rule = "arrows"
+	var found []Finding
+	for _, f := range t.Files {
+		from, ok := roomOf(f.Dir())
+		if !ok {
+			found = f.at(found, rule, f.AST.Package, "the plan in internal/tidy has no room for %s", f.Dir())
+			continue
+		}
+		for _, spec := range f.AST.Imports {
+			pkg := strings.Trim(spec.Path.Value, `"`)
+			if pkg != modulePath && !strings.HasPrefix(pkg, modulePath+"/") {
+				continue
+			}
+			dir := strings.TrimPrefix(strings.TrimPrefix(pkg, modulePath), "/")
+			if dir == "" {
+				dir = "."
+			}
+			to, ok := roomOf(dir)
+			if !ok || !from.mayImport(to, f.Test) {
+				found = f.at(found, rule, spec.Pos(), "%s may not import %s", from.dir, dir)
+			}
+		}
+		found = append(found, f.wordsTaken(from)...)
+	}
+	return found
+}

@@ -1,0 +1,206 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// Lease is one grant of a name to a client. It lasts until it is released,
+// until it is broken, or until its client's session ends. Its methods may be
+// called by several goroutines.
+type Lease struct {
+	name     string
+	token    guard.Token
+	fences   []guard.Fence
+	standing *standing
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	client   *Client
+
+	mu    sync.Mutex
+	now   leaseState
+	cause error
+
+	// release is the core's: the request that is under way.
+	release *request
+}
+
+type leaseState uint8
+
+const (
+	leaseHeld leaseState = iota
+	leaseReleased
+	leaseEnded
+)
+
+// standing is a session's deadline as its leases see it.
+type standing struct{ p atomic.Pointer[promise] }
+
+type promise struct {
+	from clock.Reading
+	span time.Duration
+}
+
+func (s *standing) extend(from clock.Reading, span time.Duration) { s.p.Store(&promise{from, span}) }
+
+func (s *standing) end() { s.p.Store(nil) }
+
+// left returns the time until the deadline and how long it is at best.
+func (s *standing) left(now clock.Reading) (remaining, span time.Duration) {
+	p := s.p.Load()
+	if p == nil {
+		return 0, 0
+	}
+	return max(p.span-now.Longer(p.from), 0), p.span
+}
+
+func newLease(c *call, token guard.Token, cell string, fences []*linkpb.Fence, s *standing) *Lease {
+	l := &Lease{name: c.name, token: token, standing: s, client: c.client}
+	for _, f := range fences {
+		l.fences = append(l.fences, guard.Fence{Resource: f.Name, Token: guard.Token(f.Fence), Cell: cell})
+	}
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(c.ctx))
+	return l
+}
+
+func (l *Lease) state() (leaseState, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now, l.cause
+}
+
+// releasing is for the core alone.
+func (l *Lease) releasing() bool { return l.release != nil }
+
+func (l *Lease) end(cause error) { l.become(leaseEnded, cause, cause) }
+
+func (l *Lease) endReleased() { l.become(leaseReleased, nil, ErrReleased) }
+
+func (l *Lease) become(s leaseState, cause, why error) {
+	l.mu.Lock()
+	if l.now == leaseHeld {
+		l.now, l.cause = s, cause
+	}
+	l.mu.Unlock()
+	l.cancel(why)
+}
+
+func broken(reason string) error {
+	if reason == "" {
+		return ErrBroken
+	}
+	return fmt.Errorf("%w: %s", ErrBroken, reason)
+}
+
+// Name is what was acquired.
+func (l *Lease) Name() string { return l.name }
+
+// Token is the lease's fencing token: never 0, higher than that of every lease
+// granted before in the cell.
+func (l *Lease) Token() guard.Token { return l.token }
+
+// Fence is what the guard of a name wants to see. The name may be left out for
+// a lease of one name. For a name that the lease does not hold it is the zero
+// Fence, which every guard refuses. It stays what it is after the lease ended:
+// that is what guards are for.
+func (l *Lease) Fence(name ...string) guard.Fence {
+	for _, f := range l.fences {
+		if len(name) == 0 && len(l.fences) == 1 || len(name) == 1 && f.Resource == name[0] {
+			return f
+		}
+	}
+	return guard.Fence{}
+}
+
+// Context ends when the lease does, at its local deadline at the latest, which
+// lies before anybody else can be granted the name (a forced break excepted).
+// It also ends when the lease is to be released because somebody asked for it.
+// context.Cause tells ErrLost, ErrBroken or ErrReleased. It carries the values
+// of the context that was given to Acquire, and neither its end nor a deadline.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Remaining is the time until the local deadline as of now, at most the TTL,
+// and 0 when the lease has ended. Renewals move the deadline on.
+func (l *Lease) Remaining() time.Duration {
+	if state, _ := l.state(); state != leaseHeld {
+		return 0
+	}
+	left, _ := l.standing.left(l.client.clock.Now())
+	return left
+}
+
+// Check asks the server whether the lease is still held, and renews the
+// session. nil: it was held at some moment after the call began, and its
+// deadline counts from then. Otherwise ErrLost, ErrBroken, ErrReleased,
+// ErrClosed, or ctx's error, with ErrUnavailable when no server could be
+// reached: then the lease may still be held, and Remaining says for how long.
+func (l *Lease) Check(ctx context.Context) error {
+	if state, cause := l.state(); state == leaseEnded {
+		return l.because("check", cause)
+	} else if state == leaseReleased {
+		return l.because("check", ErrReleased)
+	}
+	return l.because("check", l.ask(ctx, callCheck))
+}
+
+// Release gives the lease back; whoever waits next is granted it. The lease's
+// context ends before anything is sent, so that nobody goes on under it. nil:
+// the server has released it, or had done so before: twice is fine. ErrLost,
+// ErrBroken: it had ended already, somebody else may hold the name.
+//
+// A context that has ended leaves the lease as it is. If ctx ends later, or no
+// server answers until the lease's local deadline (ErrUnavailable), the lease
+// is given up all the same and released as soon as a server can be reached.
+func (l *Lease) Release(ctx context.Context) error {
+	if state, cause := l.state(); state != leaseHeld {
+		return l.because("release", cause)
+	}
+	if ctx.Err() != nil {
+		return l.because("release", interrupted(ctx, nil))
+	}
+	l.cancel(ErrReleased)
+	return l.because("release", l.ask(ctx, callRelease))
+}
+
+func (l *Lease) ask(ctx context.Context, kind callKind) error {
+	c := newCall(kind)
+	c.on = l
+	if !l.client.submit(op{call: c}) {
+		if state, cause := l.state(); state != leaseHeld {
+			return cause
+		}
+		return ErrClosed
+	}
+	_, err, given := c.wait(ctx)
+	if given {
+		return interrupted(ctx, l.client.troubled())
+	}
+	return err
+}
+
+func (l *Lease) because(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pawl: %s %q (token %d): %w", verb, l.name, uint64(l.token), err)
+}
+
+// interrupted is the error of a call whose context ended.
+func interrupted(ctx context.Context, trouble error) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		err = errors.Join(err, cause)
+	}
+	if trouble != nil {
+		err = errors.Join(err, trouble)
+	}
+	return err
+}

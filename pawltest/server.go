@@ -1,0 +1,241 @@
+package pawltest
+
+import (
+	"context"
+	"encoding/hex"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/hook"
+	"github.com/pawlproject/pawl/internal/link"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+// address is what the server calls itself; the network has no other.
+const address = "pawltest"
+
+// activeTTL is how long the cell waits for its store to answer.
+const activeTTL = 3 * time.Second
+
+// Server is a pawl server in this process. Its methods may be called by several
+// goroutines, those that stop and start it by one at a time.
+type Server struct {
+	clock clock.Clock
+	net   *network
+	disk  *memstore.Disk
+
+	mu       sync.Mutex
+	running  *running
+	sessions [][]byte
+}
+
+// running is a server between its start and its end.
+type running struct {
+	store *memstore.Store
+	link  *link.Server
+	grpc  *grpc.Server
+	crash context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// New starts a server that lives as long as the test. Inside a testing/synctest
+// bubble it runs on the bubble's time.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{clock: clock.Bubble(), net: newNetwork(), disk: memstore.NewDisk()}
+	s.Start()
+	t.Cleanup(func() {
+		s.Continue()
+		s.Stop()
+	})
+	return s
+}
+
+// Dial connects a client, which is closed when the test ends. The test fails
+// when that does not work.
+func (s *Server) Dial(t testing.TB, o pawl.Options) *pawl.Client {
+	t.Helper()
+	c, err := pawl.Dial(s.Reach(context.Background()), s.Servers(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Reach returns a context with which [pawl.Dial] reaches this server and shares
+// its clock.
+func (s *Server) Reach(ctx context.Context) context.Context {
+	return hook.With(ctx, hook.Parts{
+		Clock:  s.clock,
+		Dial:   func(ctx context.Context, _ string) (net.Conn, error) { return s.net.dial(ctx) },
+		Opened: s.opened,
+	})
+}
+
+// Servers is what to name to [pawl.Dial].
+func (s *Server) Servers() []string { return []string{address} }
+
+// Start starts the server after Stop or Crash, with a new tenure on what was
+// durable. It returns when the server serves.
+func (s *Server) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		return
+	}
+	r := &running{
+		store: s.disk.Store(memstore.Options{Clock: s.clock, Sole: true}),
+		grpc:  grpc.NewServer(link.ServerOptions()...),
+	}
+	c := cell.New(cell.Options{
+		Store: r.store, Node: store.Node{ID: [16]byte{1}, Link: address}, Clock: s.clock, Name: "test", ActiveTTL: activeTTL,
+	})
+	r.link = link.New(c, link.Options{Clock: s.clock, Version: "test"})
+	r.link.Register(r.grpc)
+	var ctx context.Context
+	ctx, r.crash = context.WithCancel(context.Background())
+	r.ended.Go(func() { _ = c.Run(ctx) })
+	select {
+	case <-c.Ready():
+	case <-ctx.Done():
+	}
+	listener := s.net.listen()
+	r.ended.Go(func() { _ = r.grpc.Serve(listener) })
+	s.running = r
+}
+
+// Stop ends the server in good order; its clients are told.
+func (s *Server) Stop() { s.stop(func(*running) {}) }
+
+// Crash ends the server at once: what was not durable is gone, and nobody is
+// told anything but that the connection broke.
+func (s *Server) Crash() {
+	s.stop(func(r *running) {
+		r.store.Crash()
+		r.grpc.Stop()
+	})
+}
+
+// Restart is Crash and Start.
+func (s *Server) Restart() {
+	s.Crash()
+	s.Start()
+}
+
+func (s *Server) stop(first func(*running)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.running
+	if r == nil {
+		return
+	}
+	s.running = nil
+	s.net.refuse()
+	first(r)
+	r.crash()
+	r.grpc.Stop()
+	r.ended.Wait()
+}
+
+// Cut swallows every packet in both directions, without a word to anybody,
+// until Heal. The server goes on, and counts.
+func (s *Server) Cut() { s.net.swallow(true, true) }
+
+// DropAnswers swallows what the server says until Heal; what clients say
+// reaches it.
+func (s *Server) DropAnswers() { s.net.swallow(false, true) }
+
+// Heal ends Cut and DropAnswers. Connections from which something was swallowed
+// break.
+func (s *Server) Heal() { s.net.swallow(false, false) }
+
+// Pause stops the server as SIGSTOP would: it takes nothing in, says nothing,
+// and writes nothing to its store, until Continue.
+func (s *Server) Pause() {
+	s.net.pause()
+	if r := s.now(); r != nil {
+		r.store.Stall()
+	}
+}
+
+// Continue ends Pause.
+func (s *Server) Continue() {
+	if r := s.now(); r != nil {
+		r.store.Resume()
+	}
+	s.net.goOn()
+}
+
+// EndSessions ends every session that a client of this server has opened, as an
+// operator could.
+func (s *Server) EndSessions() {
+	s.mu.Lock()
+	sessions := slices.Clone(s.sessions)
+	s.sessions = nil
+	s.mu.Unlock()
+	for _, id := range sessions {
+		_, _ = s.now().link.CloseSession(context.Background(), &linkpb.CloseSessionRequest{Session: hex.EncodeToString(id)})
+	}
+}
+
+// Holder is the token under which a name is held; false when it is free.
+func (s *Server) Holder(t testing.TB, name string) (guard.Token, bool) {
+	t.Helper()
+	l := s.look(t, name)
+	if len(l.GetHolders()) == 0 {
+		return 0, false
+	}
+	return guard.Token(l.Holders[0].Token), true
+}
+
+// Waiting is how many wait for a name.
+func (s *Server) Waiting(t testing.TB, name string) int {
+	t.Helper()
+	return len(s.look(t, name).GetWaiters())
+}
+
+// Sessions is how many sessions live.
+func (s *Server) Sessions(t testing.TB) int {
+	t.Helper()
+	st, err := s.now().link.Status(context.Background(), &linkpb.StatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(st.Sessions)
+}
+
+func (s *Server) look(t testing.TB, name string) *linkpb.Lock {
+	t.Helper()
+	page, err := s.now().link.List(context.Background(), &linkpb.ListRequest{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Locks) == 0 {
+		return nil
+	}
+	return page.Locks[0]
+}
+
+func (s *Server) now() *running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}
+
+func (s *Server) opened(session []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = append(s.sessions, session)
+}

@@ -1,0 +1,231 @@
+package pawl
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+)
+
+const (
+	// messageMax bounds what a server may send at once, in bytes.
+	messageMax = 8 << 20
+	// requestsMax bounds the requests of one message to the server.
+	requestsMax = 1024
+)
+
+// lineEvent is what a stream tells the loop: a message, or its end.
+type lineEvent struct {
+	id      uint64
+	message *linkpb.ServerMessage
+	err     error
+	// refused: the server will not have this caller at all.
+	refused bool
+}
+
+// stream is one attempt to reach a server and what comes of it. It decides
+// nothing.
+type stream struct {
+	client  *Client
+	attempt *attempt
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	ready   chan struct{}
+	mu      sync.Mutex
+	pending *linkpb.ClientMessage
+}
+
+type attachStream = grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage]
+
+// open begins an attempt; it ends by cancel, or by itself with an event.
+func (c *Client) open(a *attempt) *stream {
+	s := &stream{client: c, attempt: a, ready: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	c.streams.Go(func() {
+		defer s.cancel()
+		err := s.run()
+		if s.ctx.Err() == nil {
+			s.deliver(lineEvent{err: explain(err), refused: denied(err)})
+		}
+	})
+	return s
+}
+
+func explain(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return errors.New("the server ended the stream")
+	}
+	if denied(err) {
+		return fmt.Errorf("%w: %s", ErrDenied, status.Convert(err).Message())
+	}
+	return errors.New(status.Convert(err).Message())
+}
+
+func (s *stream) deliver(e lineEvent) {
+	e.id = s.attempt.id
+	select {
+	case s.client.lines <- e:
+	case <-s.ctx.Done():
+	}
+}
+
+func (s *stream) run() error {
+	conn, err := s.client.connect(s.attempt.server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	link := linkpb.NewLinkClient(conn)
+	for _, id := range s.attempt.closing {
+		_, err := link.CloseSession(s.ctx, &linkpb.CloseSessionRequest{Session: hex.EncodeToString(id)})
+		// Only a server that could not act on it leaves anything to be given up.
+		if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled || code == codes.DeadlineExceeded {
+			if to := activeLink(err); to != "" {
+				s.deliver(lineEvent{message: &linkpb.ServerMessage{Closed: &linkpb.Closed{
+					Reason: linkpb.Reason_REASON_UNAVAILABLE, Message: status.Convert(err).Message(), ActiveLink: to,
+				}}})
+			}
+			return err
+		}
+	}
+	ctx, stop := context.WithCancel(s.ctx)
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	defer stop()
+	st, err := link.Attach(ctx)
+	if err != nil {
+		return err
+	}
+	if err := st.Send(&linkpb.ClientMessage{Hello: s.attempt.hello}); err != nil {
+		return receiveError(st, err)
+	}
+	for first := true; ; first = false {
+		m, err := st.Recv()
+		if err != nil {
+			return err
+		}
+		s.deliver(lineEvent{message: m})
+		if first {
+			sender.Go(func() { s.send(st) })
+		}
+	}
+}
+
+// send passes on what the loop has put, in as few messages as it can.
+func (s *stream) send(st attachStream) {
+	for {
+		select {
+		case <-s.ready:
+		case <-st.Context().Done():
+			return
+		}
+		// Whoever is about to ask can still do so: one message serves them all.
+		runtime.Gosched()
+		m := s.take()
+		for m != nil {
+			var rest *linkpb.ClientMessage
+			m, rest = split(m)
+			if st.Send(m) != nil {
+				return // the receiver is told why
+			}
+			m = rest
+		}
+	}
+}
+
+// split keeps messages small enough for the server.
+func split(m *linkpb.ClientMessage) (first, rest *linkpb.ClientMessage) {
+	if len(m.Requests) <= requestsMax {
+		return m, nil
+	}
+	rest = &linkpb.ClientMessage{FinishedBelow: m.FinishedBelow, Requests: m.Requests[requestsMax:], Close: m.Close}
+	m.Requests, m.Close = m.Requests[:requestsMax], false
+	return m, rest
+}
+
+// put adds to what is to be sent.
+func (s *stream) put(m *linkpb.ClientMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.pending; p == nil {
+		s.pending = m
+	} else {
+		p.FinishedBelow = max(p.FinishedBelow, m.FinishedBelow)
+		p.Renewal = max(p.Renewal, m.Renewal)
+		p.Requests = append(p.Requests, m.Requests...)
+		p.Close = p.Close || m.Close
+	}
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (s *stream) take() *linkpb.ClientMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.pending
+	s.pending = nil
+	return m
+}
+
+// connect makes a connection of its own for every attempt: one that is stuck
+// takes nothing else down with it.
+func (c *Client) connect(server string) (*grpc.ClientConn, error) {
+	creds := insecure.NewCredentials()
+	if c.options.TLS != nil {
+		creds = credentials.NewTLS(c.options.TLS)
+	}
+	dial := c.dialServer
+	if dial == nil {
+		dial = func(ctx context.Context, server string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", server)
+		}
+	}
+	return grpc.NewClient("passthrough:///"+server,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(dial),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax)),
+	)
+}
+
+// receiveError finds the reason of a failed Send, which only Recv knows.
+func receiveError(st attachStream, err error) error {
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	if _, why := st.Recv(); why != nil {
+		return why
+	}
+	return err
+}
+
+func denied(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unauthenticated || code == codes.PermissionDenied
+}
+
+// activeLink is where a refused call was told to go.
+func activeLink(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if r, ok := d.(*linkpb.RefusedDetail); ok {
+			return r.GetRefused().GetActiveLink()
+		}
+	}
+	return ""
+}
