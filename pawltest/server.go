@@ -2,21 +2,16 @@ package pawltest
 
 import (
 	"context"
-	"encoding/hex"
-	"net"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 
-	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/hook"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/memstore"
@@ -31,13 +26,14 @@ const activeTTL = 3 * time.Second
 // Server is a pawl server in this process. Its methods may be called by several
 // goroutines, those that stop and start it by one at a time.
 type Server struct {
-	clock clock.Clock
-	net   *network
-	disk  *memstore.Disk
+	// Path is the way of the clients that are dialled on the server itself.
+	*Path
+	clock  clock.Clock
+	socket socket
+	disk   *memstore.Disk
 
-	mu       sync.Mutex
-	running  *running
-	sessions [][]byte
+	mu      sync.Mutex
+	running *running
 }
 
 // running is a server between its start and its end.
@@ -53,7 +49,8 @@ type running struct {
 // bubble it runs on the bubble's time.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{clock: clock.Bubble(), net: newNetwork(), disk: memstore.NewDisk()}
+	s := &Server{clock: clock.Bubble(), disk: memstore.NewDisk()}
+	s.Path = s.NewPath()
 	s.Start()
 	t.Cleanup(func() {
 		s.Continue()
@@ -61,31 +58,6 @@ func New(t testing.TB) *Server {
 	})
 	return s
 }
-
-// Dial connects a client, which is closed when the test ends. The test fails
-// when that does not work.
-func (s *Server) Dial(t testing.TB, o pawl.Options) *pawl.Client {
-	t.Helper()
-	c, err := pawl.Dial(s.Reach(context.Background()), s.Servers(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// Reach returns a context with which [pawl.Dial] reaches this server and shares
-// its clock.
-func (s *Server) Reach(ctx context.Context) context.Context {
-	return hook.With(ctx, hook.Parts{
-		Clock:  s.clock,
-		Dial:   func(ctx context.Context, _ string) (net.Conn, error) { return s.net.dial(ctx) },
-		Opened: s.opened,
-	})
-}
-
-// Servers is what to name to [pawl.Dial].
-func (s *Server) Servers() []string { return []string{address} }
 
 // Start starts the server after Stop or Crash, with a new tenure on what was
 // durable. It returns when the server serves.
@@ -111,7 +83,7 @@ func (s *Server) Start() {
 	case <-c.Ready():
 	case <-ctx.Done():
 	}
-	listener := s.net.listen()
+	listener := s.socket.listen()
 	r.ended.Go(func() { _ = r.grpc.Serve(listener) })
 	s.running = r
 }
@@ -142,29 +114,17 @@ func (s *Server) stop(first func(*running)) {
 		return
 	}
 	s.running = nil
-	s.net.refuse()
+	s.socket.refuse()
 	first(r)
 	r.crash()
 	r.grpc.Stop()
 	r.ended.Wait()
 }
 
-// Cut swallows every packet in both directions, without a word to anybody,
-// until Heal. The server goes on, and counts.
-func (s *Server) Cut() { s.net.swallow(true, true) }
-
-// DropAnswers swallows what the server says until Heal; what clients say
-// reaches it.
-func (s *Server) DropAnswers() { s.net.swallow(false, true) }
-
-// Heal ends Cut and DropAnswers. Connections from which something was swallowed
-// break.
-func (s *Server) Heal() { s.net.swallow(false, false) }
-
 // Pause stops the server as SIGSTOP would: it takes nothing in, says nothing,
 // and writes nothing to its store, until Continue.
 func (s *Server) Pause() {
-	s.net.pause()
+	s.socket.pause()
 	if r := s.now(); r != nil {
 		r.store.Stall()
 	}
@@ -175,18 +135,19 @@ func (s *Server) Continue() {
 	if r := s.now(); r != nil {
 		r.store.Resume()
 	}
-	s.net.goOn()
+	s.socket.goOn()
 }
 
-// EndSessions ends every session that a client of this server has opened, as an
-// operator could.
-func (s *Server) EndSessions() {
-	s.mu.Lock()
-	sessions := slices.Clone(s.sessions)
-	s.sessions = nil
-	s.mu.Unlock()
-	for _, id := range sessions {
-		_, _ = s.now().link.CloseSession(context.Background(), &linkpb.CloseSessionRequest{Session: hex.EncodeToString(id)})
+// Break breaks the lease of a name: its holder is asked to let go, or with now
+// set loses it at once.
+func (s *Server) Break(t testing.TB, name, reason string, now bool) {
+	t.Helper()
+	token, _ := s.Holder(t, name)
+	_, err := s.now().link.Break(context.Background(), &linkpb.BreakRequest{
+		Name: name, Token: uint64(token), Reason: reason, Now: now,
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -232,10 +193,4 @@ func (s *Server) now() *running {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.running
-}
-
-func (s *Server) opened(session []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions = append(s.sessions, session)
 }

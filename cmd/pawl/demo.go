@@ -1,5 +1,99 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
 
-func newDemo() *cobra.Command { return &cobra.Command{Use: "demo", RunE: func(*cobra.Command, []string) error { return nil }} }
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/pawlproject/pawl/cmd/pawl/demo"
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// demoTTLMax keeps the demo within its time.
+const demoTTLMax = 10 * time.Second
+
+func newDemo() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "demo",
+		Short:   "See a paused holder come back from the dead and be refused",
+		Example: "  pawl demo zombie",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDemoZombie())
+	return cmd
+}
+
+func newDemoZombie() *cobra.Command {
+	ttl := durationFlag{value: 2 * time.Second}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "zombie",
+		Short: "A holder is paused past its lease, and finishes its write",
+		Long: `Zombie starts a server and two workers, which add to a ledger in SQLite under a
+lease. The first is paused between reading and writing until its lease has gone
+to the second; then it goes on. Once nobody checks its fencing token, and an
+update is lost. Once the ledger does, and the late write is refused.
+
+Exit codes: 0 both halves came out as they must, 1 otherwise.`,
+		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().Var(&ttl, "ttl", "TTL of the leases, 1s to 10s")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each moment and the verdict at the end")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if ttl.value < time.Second || ttl.value > demoTTLMax {
+			return usage(cmd, "--ttl is %v; expected 1s to %v", ttl.value, demoTTLMax)
+		}
+		out := cmd.OutOrStdout()
+		tell := demo.Text(out, colourful(out))
+		if asJSON {
+			tell = demo.JSON(out)
+		}
+		ctx, stop := untilSignal(cmd.Context())
+		defer stop()
+		err := demo.Zombie(ctx, demo.Options{TTL: ttl.value, Clock: clock.System(), Tell: tell})
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, context.DeadlineExceeded):
+			return failed(exitOther, "it took too long: %v", err)
+		case err != nil:
+			return failed(exitOther, "%v", err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// colourful reports whether w is a terminal that may be painted on.
+func colourful(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// newDemoWorker is a worker of the demo, which runs it.
+func newDemoWorker() *cobra.Command {
+	var w demo.Worker
+	cmd := &cobra.Command{Use: demo.WorkerCommand, Hidden: true, Args: cobra.NoArgs}
+	f := cmd.Flags()
+	f.StringVar(&w.Server, "server", "", "")
+	f.StringVar(&w.Ledger, "ledger", "", "")
+	f.StringVar(&w.Name, "name", "", "")
+	f.Int64Var(&w.Amount, "amount", 0, "")
+	f.DurationVar(&w.TTL, "ttl", 0, "")
+	f.BoolVar(&w.Guarded, "guarded", false, "")
+	f.BoolVar(&w.Slow, "slow", false, "")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// What went wrong stands in the last step that it reports.
+		if w.Run(cmd.Context(), os.Stdin, cmd.OutOrStdout()) != nil {
+			return failed(exitOther, "")
+		}
+		return nil
+	}
+	return cmd
+}

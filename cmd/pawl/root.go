@@ -46,6 +46,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 	in(groupHold, newRun(), newAcquire(), newRenew(), newRelease())
 	in(groupOperate, newLs(), newShow(), newBreak(), newStatus())
 	in(groupOther, newVersion())
+	root.AddCommand(newDemoWorker())
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })

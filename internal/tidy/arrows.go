@@ -55,7 +55,8 @@ var rooms = []room{
 	{dir: "internal/trust", may: []string{"internal/clock"}},
 	{dir: "internal/worlds", may: []string{"*"}},
 	{dir: "pawltest", may: []string{
-		".", "internal/link", "internal/cell", "internal/store", "internal/store/memstore", "internal/clock",
+		".", "internal/link", "internal/cell", "internal/store", "internal/store/memstore", "internal/clock", "internal/hook",
+		"api", "guard",
 		"internal/hook", "api", "guard",
 	}, aid: true},
 	{dir: "quorum"},

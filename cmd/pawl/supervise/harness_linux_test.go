@@ -32,7 +32,6 @@ const (
 	roleFront  = "role-front"
 )
 
-
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {

@@ -79,8 +79,6 @@ func damage(t T, p *Place) {
 	c.takeOver()
 }
 
-
-
 func damagedSnapshot(t T, p *Place) {
 	c := newCell(t, p)
 	w := c.takeOver()

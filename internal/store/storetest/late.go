@@ -82,10 +82,15 @@ func landOnlyLater(t T, p *Place) {
 			if what == kvlog.WhatLook || what == kvlog.WhatConfirm || what == kvlog.WhatBeat {
 				return faulty.Fate{}
 			}
-			if tries[what]++; tries[what]%2 == 1 {
-				return refused
+			tries[what]++
+			n := tries[what]
+			if what == kvlog.WhatChunk && n&(n-1) != 0 {
+				return faulty.Fate{} // a snapshot begins again with its first chunk
 			}
-			return faulty.Fate{}
+			if n%2 == 0 && what != kvlog.WhatChunk {
+				return faulty.Fate{}
+			}
+			return refused
 		}
 	})
 	r.every()

@@ -23,6 +23,8 @@ const chunkEvents = 7
 type cell struct {
 	t T
 	p *Place
+	// eye only looks.
+	eye *Server
 
 	mu sync.Mutex
 	// acked holds the mark of the batch acknowledged under each number.
@@ -31,7 +33,9 @@ type cell struct {
 	nodes byte
 }
 
-func newCell(t T, p *Place) *cell { return &cell{t: t, p: p, acked: map[uint64]uint64{}} }
+func newCell(t T, p *Place) *cell {
+	return &cell{t: t, p: p, eye: p.Server(t, How{ActiveTTL: Never}), acked: map[uint64]uint64{}}
+}
 
 // mark draws a number that no other batch carries.
 func (c *cell) mark() uint64 {
@@ -58,8 +62,24 @@ func (c *cell) node() store.Node {
 	return store.Node{ID: [16]byte{c.nodes}, Link: fmt.Sprintf("127.0.0.1:%d", c.nodes)}
 }
 
-// hasty is the node of every server that takes over at once.
+// hasty stands for whichever node is active: a server that takes over at once
+// does so from its own node.
 var hasty = store.Node{ID: [16]byte{0xff}, Link: "127.0.0.1:255"}
+
+// become returns the node to claim as.
+func (c *cell) become(self store.Node) store.Node {
+	if self != hasty {
+		return self
+	}
+	active, err := c.eye.Active(c.t.Context())
+	if err != nil {
+		c.t.Fatalf("active: %v", err)
+	}
+	if active == (store.Node{}) {
+		return hasty
+	}
+	return active
+}
 
 // server comes in as a node that takes over at once.
 func (c *cell) server() *Server { return c.p.Server(c.t, How{Hasty: true, ActiveTTL: Never}) }
@@ -105,7 +125,7 @@ func (c *cell) tryClaim(ctx context.Context, srv *Server, self store.Node) (*wri
 		w.last, w.sum, w.state = 1, sum, []uint64{mark}
 		return raw
 	}
-	ten, err := srv.Claim(ctx, self, nonce, first)
+	ten, err := srv.Claim(ctx, c.become(self), nonce, first)
 	if err != nil {
 		return nil, err
 	}

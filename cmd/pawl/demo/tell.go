@@ -1,0 +1,170 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+)
+
+// Moment is something that happened.
+type Moment struct {
+	At    time.Duration
+	Who   string // server, A or B
+	What  string
+	Token guard.Token // 0: none is concerned
+	Text  string
+}
+
+// Teller tells the story.
+type Teller interface {
+	Begin(ttl time.Duration)
+	Half(guarded bool)
+	Say(m Moment)
+	Ledger(o Outcome)
+	End(v Verdict)
+}
+
+// Text tells it to people.
+func Text(w io.Writer, colour bool) Teller { return &text{w, colour} }
+
+type text struct {
+	w      io.Writer
+	colour bool
+}
+
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "1;31"
+	green  = "1;32"
+	yellow = "33"
+	blue   = "36"
+	violet = "35"
+)
+
+func (t *text) paint(code, s string) string {
+	if !t.colour || code == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (t *text) print(format string, a ...any) { fmt.Fprintf(t.w, format+"\n", a...) }
+
+// Begin implements Teller.
+func (t *text) Begin(ttl time.Duration) {
+	t.print("%s", t.paint(bold, "The zombie: a holder that comes back from the dead"))
+	t.print(`
+A server, two workers, a ledger in SQLite; all of them real processes and files.
+Each worker takes the lease, reads the balance, adds to it, writes it back.
+A lease has a TTL of %v here. Every lease has a fencing token, a number that only
+goes up: the later the lease, the higher its token.
+`, ttl)
+}
+
+// Half implements Teller.
+func (t *text) Half(guarded bool) {
+	title := "1. Nobody checks the token"
+	if guarded {
+		title = "2. The ledger checks the token (sqlguard)"
+	}
+	t.print("\n%s\n", t.paint(bold, title))
+}
+
+// Say implements Teller.
+func (t *text) Say(m Moment) {
+	who := map[string]string{"A": violet, "B": blue, "server": dim}[m.Who]
+	line := m.Text
+	switch m.What {
+	case "stopped", "continued":
+		line = t.paint(yellow, line)
+	case stepRefused:
+		line = strings.Replace(line, "REFUSED", t.paint(green, "REFUSED"), 1)
+	}
+	token := strings.Repeat(" ", 16)
+	if m.Token != 0 {
+		token = t.paint(who, m.Token.Fixed())
+	}
+	t.print("%s  %s  %s  %s", t.paint(dim, fmt.Sprintf("%6.2fs", m.At.Seconds())), t.paint(who, fmt.Sprintf("%-6s", m.Who)), token, line)
+}
+
+// Ledger implements Teller.
+func (t *text) Ledger(o Outcome) {
+	t.print("\n         %-8s %7s %8s   %s", "ledger", "added", "balance", "token")
+	for i, e := range o.Entries {
+		if i == 0 {
+			t.print("         %-8s %7s %8d", e.Who, "", e.Balance)
+			continue
+		}
+		t.print("         %-8s %+7d %8d   %s", e.Who, e.Amount, e.Balance, e.Token.Fixed())
+	}
+	if o.Lost != 0 {
+		t.print("         %s", t.paint(red, fmt.Sprintf("LOST: %d. The balance should be %d.", o.Lost, o.Entries[len(o.Entries)-1].Balance+o.Lost)))
+		return
+	}
+	t.print("         %s", t.paint(green, "Nothing is lost."))
+}
+
+// End implements Teller.
+func (t *text) End(v Verdict) {
+	if !v.OK {
+		t.print("\n%s", t.paint(red, "This is not how it must come out: please report it, with what stands above."))
+		return
+	}
+	t.print(`
+%s
+No lease can prevent the late write: between looking at the lease and writing
+there is always a moment in which the holder may be stopped. The one who can is
+the one who is written to: it remembers the highest token and refuses a lower.`, t.paint(bold, "What you saw"))
+}
+
+// JSON tells it to machines, a line for each moment.
+func JSON(w io.Writer) Teller { return &jsonLines{enc: json.NewEncoder(w), half: "start"} }
+
+type jsonLines struct {
+	enc  *json.Encoder
+	half string
+}
+
+// An error means that nobody reads; the demo's outcome is its exit code.
+func (j *jsonLines) print(v any) { _ = j.enc.Encode(v) }
+
+// Begin implements Teller.
+func (j *jsonLines) Begin(ttl time.Duration) {
+	j.print(map[string]string{"half": j.half, "what": "begin", "ttl": ttl.String()})
+}
+
+// Half implements Teller.
+func (j *jsonLines) Half(guarded bool) {
+	j.half = "unguarded"
+	if guarded {
+		j.half = "guarded"
+	}
+}
+
+// Say implements Teller.
+func (j *jsonLines) Say(m Moment) {
+	j.print(struct {
+		Half  string      `json:"half"`
+		At    string      `json:"at"`
+		Who   string      `json:"who"`
+		What  string      `json:"what"`
+		Token guard.Token `json:"fencing_token,omitzero"`
+		Text  string      `json:"text"`
+	}{j.half, m.At.String(), m.Who, m.What, m.Token, m.Text})
+}
+
+// Ledger implements Teller: what it would say is in the verdict.
+func (j *jsonLines) Ledger(Outcome) {}
+
+// End implements Teller.
+func (j *jsonLines) End(v Verdict) {
+	j.print(struct {
+		What string `json:"what"`
+		Verdict
+	}{"verdict", v})
+}

@@ -1,0 +1,153 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/guard/sqlguard"
+)
+
+// leaseName is what the workers lock.
+const leaseName = "ledger"
+
+// Worker is one holder: it adds an amount to the ledger under a lease.
+type Worker struct {
+	Server string
+	Ledger string
+	Name   string
+	Amount int64
+	TTL    time.Duration
+	// Guarded: the ledger checks the fencing token.
+	Guarded bool
+	// Slow: the work between reading and writing lasts until a line is read.
+	Slow bool
+}
+
+// The steps that a worker reports, one line of JSON each.
+const (
+	stepAsks     = "asks"
+	stepAcquired = "acquired"
+	stepRead     = "read"
+	stepWrote    = "wrote"
+	stepRefused  = "refused"
+	stepReleased = "released"
+	stepFailed   = "failed"
+)
+
+// step is a report.
+type step struct {
+	Step    string      `json:"step"`
+	Token   guard.Token `json:"fencing_token,omitzero"`
+	Seen    guard.Token `json:"seen,omitzero"`
+	Balance int64       `json:"balance,string,omitempty"`
+	Held    string      `json:"held_by,omitempty"`
+	Error   string      `json:"error,omitempty"`
+}
+
+// Run works until it is done or its input ends.
+func (w Worker) Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	goOn := make(chan struct{}, 8)
+	go func() {
+		// The end of the input is the end of whoever started this process.
+		defer cancel()
+		for s := bufio.NewScanner(in); s.Scan(); {
+			goOn <- struct{}{}
+		}
+	}()
+	enc := json.NewEncoder(out)
+	report := func(s step) { _ = enc.Encode(s) } // nobody reads: the input has ended as well
+	if err := w.work(ctx, goOn, report); err != nil {
+		report(step{Step: stepFailed, Error: err.Error()})
+		return err
+	}
+	return nil
+}
+
+func (w Worker) work(ctx context.Context, goOn <-chan struct{}, report func(step)) error {
+	book, err := openLedger(w.Ledger)
+	if err != nil {
+		return err
+	}
+	defer book.close()
+	client, err := pawl.Dial(ctx, []string{w.Server}, pawl.Options{TTL: w.TTL, Label: "worker " + w.Name})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	err = w.add(ctx, client, book, goOn, report)
+	if errors.Is(err, guard.ErrStale) {
+		// The ledger said no, and nothing happened. A new lease, the balance as
+		// it is now, and the amount is added after all.
+		w.Slow = false
+		err = w.add(ctx, client, book, goOn, report)
+	}
+	return err
+}
+
+// add is what a careful user writes: acquire (and claim), read, act. What it
+// cannot do is to act at the very moment at which it last knew to hold the
+// lease.
+func (w Worker) add(ctx context.Context, client *pawl.Client, book *ledger, goOn <-chan struct{}, report func(step)) error {
+	ledgerGuard := sqlguard.New(book.db, sqlguard.SQLite())
+	var options []pawl.AcquireOption
+	if w.Guarded {
+		if err := ledgerGuard.Install(ctx); err != nil {
+			return err
+		}
+		options = append(options, pawl.Claim(ledgerGuard))
+	}
+	report(step{Step: stepAsks})
+	lease, err := client.Acquire(ctx, leaseName, options...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }() // it may be lost, which is what this is about
+	report(step{Step: stepAcquired, Token: lease.Token()})
+
+	balance, err := book.balance(ctx)
+	if err != nil {
+		return err
+	}
+	if err := context.Cause(lease.Context()); err != nil {
+		return err
+	}
+	report(step{Step: stepRead, Token: lease.Token(), Balance: balance})
+	if w.Slow {
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+
+	// The lease was looked at a moment ago. A pause may lie in between.
+	e := entry{Who: w.Name, Amount: w.Amount, Balance: balance + w.Amount, Token: lease.Token()}
+	if w.Guarded {
+		err = ledgerGuard.InTx(ctx, lease.Fence(), func(tx *sql.Tx) error { return book.add(ctx, tx, e) })
+	} else {
+		err = book.add(ctx, book.db, e)
+	}
+	var stale *guard.StaleError
+	if errors.As(err, &stale) {
+		report(step{Step: stepRefused, Token: stale.Shown, Seen: stale.Seen})
+	}
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	report(step{Step: stepWrote, Token: lease.Token(), Balance: e.Balance})
+	if err := lease.Release(ctx); err == nil {
+		report(step{Step: stepReleased})
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// Options of a demo.
+type Options struct {
+	// TTL of the workers' leases, 1 s or more: how long B waits for A.
+	TTL   time.Duration
+	Clock clock.Clock
+	Tell  Teller
+}
+
+// limit bounds the whole demo.
+const limit = 40 * time.Second
+
+// What the workers add.
+const (
+	amountA = 10
+	amountB = 20
+)
+
+// ErrNotAsTold: a half did not come out as it must.
+var ErrNotAsTold = errors.New("the demo did not come out as it must")
+
+// Zombie runs both halves and returns nil when both came out as they must.
+func Zombie(ctx context.Context, o Options) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	folder, err := os.MkdirTemp("", "pawl-demo-")
+	if err != nil {
+		return fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+
+	z := &zombie{o: o, folder: folder, begun: o.Clock.Now()}
+	o.Tell.Begin(o.TTL)
+	server, address, err := startServer(ctx, filepath.Join(folder, "data"))
+	if err != nil {
+		return err
+	}
+	defer server.stop()
+	z.address = address
+	z.say("server", "started", 0, "serves on %s with its embedded store (process %d)", address, server.cmd.Process.Pid)
+
+	lost, err := z.half(ctx, false)
+	if err != nil {
+		return err
+	}
+	kept, err := z.half(ctx, true)
+	if err != nil {
+		return err
+	}
+	v := Verdict{Unguarded: lost, Guarded: kept}
+	v.OK = lost.Lost == amountB && !lost.Refused && kept.Lost == 0 && kept.Refused
+	o.Tell.End(v)
+	if !v.OK {
+		return ErrNotAsTold
+	}
+	return nil
+}
+
+// zombie is a demo that runs.
+type zombie struct {
+	o       Options
+	folder  string
+	address string
+	begun   clock.Reading
+}
+
+func (z *zombie) say(who, what string, token guard.Token, text string, a ...any) {
+	z.o.Tell.Say(Moment{
+		At: z.o.Clock.Now().Longer(z.begun), Who: who, What: what, Token: token, Text: fmt.Sprintf(text, a...),
+	})
+}
+
+// half tells the story once. A is stopped between reading and writing and not
+// within a transaction: there it would hold SQLite's write lock, and nobody
+// else could write before it goes on.
+func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) {
+	// Whoever is left when something goes wrong is killed, the stopped one too.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	z.o.Tell.Half(guarded)
+	path := filepath.Join(z.folder, fmt.Sprintf("ledger-guarded-%t.db", guarded))
+	book, err := openLedger(path)
+	if err != nil {
+		return o, err
+	}
+	defer book.close()
+	if err := book.create(ctx); err != nil {
+		return o, err
+	}
+	w := Worker{Server: z.address, Ledger: path, TTL: z.o.TTL, Guarded: guarded}
+
+	w.Name, w.Amount, w.Slow = "A", amountA, true
+	a, err := startWorker(ctx, w)
+	if err != nil {
+		return o, err
+	}
+	defer a.end(cancel)
+	if o.First, err = z.begins(ctx, a, w); err != nil {
+		return o, err
+	}
+	if err := a.signal(syscall.SIGSTOP); err != nil {
+		return o, err
+	}
+	z.say("A", "stopped", o.First, "is stopped (SIGSTOP to process %d), as by a long garbage collection or a suspended machine", a.cmd.Process.Pid)
+
+	w.Name, w.Amount, w.Slow = "B", amountB, false
+	b, err := startWorker(ctx, w)
+	if err != nil {
+		return o, err
+	}
+	defer b.end(cancel)
+	if o.Second, err = z.takesOver(ctx, b, w, o.First); err != nil {
+		return o, err
+	}
+	if err := errors.Join(a.goOn(), a.signal(syscall.SIGCONT)); err != nil {
+		return o, err
+	}
+	z.say("A", "continued", o.First, "wakes up (SIGCONT) and finishes what it was doing")
+	if o.Refused, err = z.comesBack(ctx, a, w, o); err != nil {
+		return o, err
+	}
+	if o.Entries, err = book.entries(ctx); err != nil {
+		return o, err
+	}
+	o.Lost = lostIn(o.Entries)
+	z.o.Tell.Ledger(o)
+	return o, nil
+}
+
+// begins follows A up to where it has read and not yet written.
+func (z *zombie) begins(ctx context.Context, a *process, w Worker) (guard.Token, error) {
+	if _, err := a.next(ctx, stepAsks); err != nil {
+		return 0, err
+	}
+	s, err := a.next(ctx, stepAcquired)
+	if err != nil {
+		return 0, err
+	}
+	z.say("A", s.Step, s.Token, "takes the lease %q%s", leaseName, claimText(w.Guarded))
+	if s, err = a.next(ctx, stepRead); err != nil {
+		return 0, err
+	}
+	z.say("A", s.Step, s.Token, "reads the balance, %d, and is about to add %d", s.Balance, amountA)
+	return s.Token, nil
+}
+
+func claimText(guarded bool) string {
+	if guarded {
+		return " and claims the ledger with its token"
+	}
+	return ""
+}
+
+// takesOver follows B from its wait to its release.
+func (z *zombie) takesOver(ctx context.Context, b *process, w Worker, first guard.Token) (guard.Token, error) {
+	s, err := b.next(ctx, stepAsks)
+	if err != nil {
+		return 0, err
+	}
+	z.say("B", s.Step, 0, "asks for the lease and waits: A holds it")
+	if s, err = b.next(ctx, stepAcquired); err != nil {
+		return 0, err
+	}
+	if s.Token <= first {
+		return 0, fmt.Errorf("%w: B's token %d is not above A's %d", ErrNotAsTold, s.Token, first)
+	}
+	token := s.Token
+	z.say("server", "expired", 0, "has not heard of A for its TTL of %v: the lease goes to B", z.o.TTL)
+	z.say("B", s.Step, token, "takes the lease%s; the token is higher", claimText(w.Guarded))
+	if s, err = b.next(ctx, stepRead); err != nil {
+		return 0, err
+	}
+	read := s.Balance
+	if s, err = b.next(ctx, stepWrote); err != nil {
+		return 0, err
+	}
+	z.say("B", s.Step, token, "reads %d, writes %d + %d = %d", read, read, amountB, s.Balance)
+	if _, err = b.next(ctx, stepReleased); err != nil {
+		return 0, err
+	}
+	z.say("B", stepReleased, token, "releases the lease")
+	return token, nil
+}
+
+// comesBack follows A's late write and reports whether it was refused.
+func (z *zombie) comesBack(ctx context.Context, a *process, w Worker, o Outcome) (refused bool, err error) {
+	if !w.Guarded {
+		s, err := a.next(ctx, stepWrote)
+		if err != nil {
+			return false, err
+		}
+		z.say("A", s.Step, s.Token, "writes %d + %d = %d: it cannot know that its lease is over", s.Balance-amountA, amountA, s.Balance)
+		return false, nil
+	}
+	s, err := a.next(ctx, stepRefused)
+	if err != nil {
+		return false, err
+	}
+	if s.Token != o.First || s.Seen != o.Second {
+		return false, fmt.Errorf("%w: refused was token %d after %d, expected %d after %d", ErrNotAsTold, s.Token, s.Seen, o.First, o.Second)
+	}
+	z.say("A", s.Step, s.Token, "REFUSED by the ledger: it has seen the higher token %d; nothing was written", s.Seen)
+	if _, err := a.next(ctx, stepAsks); err != nil {
+		return false, err
+	}
+	if s, err = a.next(ctx, stepAcquired); err != nil {
+		return false, err
+	}
+	z.say("A", s.Step, s.Token, "knows now, and takes the lease anew")
+	if s, err = a.next(ctx, stepRead); err != nil {
+		return false, err
+	}
+	read := s.Balance
+	if s, err = a.next(ctx, stepWrote); err != nil {
+		return false, err
+	}
+	z.say("A", s.Step, s.Token, "reads %d, writes %d + %d = %d", read, read, amountA, s.Balance)
+	return true, nil
+}
+
+// lostIn is by how much the last balance misses the sum of what was added.
+func lostIn(entries []entry) int64 {
+	sum, last := int64(openingBalance), int64(openingBalance)
+	for _, e := range entries {
+		sum += e.Amount
+		last = e.Balance
+	}
+	return sum - last
+}
+
+// Outcome is what a half came to.
+type Outcome struct {
+	// Lost is by how much the balance misses the sum of what was added.
+	Lost int64 `json:"lost,string"`
+	// Refused: the late write was.
+	Refused bool `json:"late_write_refused"`
+	// First and Second are the tokens of A's and of B's lease.
+	First  guard.Token `json:"token_a"`
+	Second guard.Token `json:"token_b"`
+	// Entries is the ledger at the end.
+	Entries []entry `json:"ledger"`
+}
+
+// Verdict is what the demo came to.
+type Verdict struct {
+	OK        bool    `json:"ok"`
+	Unguarded Outcome `json:"unguarded"`
+	Guarded   Outcome `json:"guarded"`
+}
