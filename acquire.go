@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/pawlproject/pawl/guard"
 )
@@ -35,6 +36,10 @@ func (c *Client) acquire(ctx context.Context, name string, try bool, options []A
 	for _, o := range options {
 		o.set(&s)
 	}
+	err := errors.Join(sound("name", name, nameMax), sound("label", s.label, labelMax))
+	if err != nil {
+		return nil, fmt.Errorf("pawl: acquire %.64q: %w", name, err)
+	}
 	l, err := c.lease(ctx, name, try, s.label)
 	if err == nil {
 		err = claimAll(ctx, l, s.claims)
@@ -43,6 +48,23 @@ func (c *Client) acquire(ctx context.Context, name string, try bool, options []A
 		return nil, fmt.Errorf("pawl: acquire %q: %w", name, err)
 	}
 	return l, nil
+}
+
+// Bounds in bytes. The server has more to say about names.
+const (
+	nameMax  = 512
+	labelMax = 256
+)
+
+// sound refuses what could not be sent: it would break the stream for all.
+func sound(what, s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("%w: the %s has %d bytes; at most %d were expected", ErrInvalid, what, len(s), limit)
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%w: the %s is not valid UTF-8", ErrInvalid, what)
+	}
+	return nil
 }
 
 func (c *Client) lease(ctx context.Context, name string, try bool, label string) (*Lease, error) {

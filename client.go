@@ -76,6 +76,9 @@ func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	case o.TTL < ttlMin || o.TTL > ttlMax:
 		return nil, fmt.Errorf("pawl: dial: %w: the TTL is %v; %v to %v was expected", ErrInvalid, o.TTL, ttlMin, ttlMax)
 	}
+	if err := sound("label", o.Label, labelMax); err != nil {
+		return nil, fmt.Errorf("pawl: dial: %w", err)
+	}
 	c := newClient(ctx, servers, o)
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc

@@ -75,7 +75,10 @@ func TestTokenJSON(t *testing.T) {
 		}
 	}
 	var token Token
-	for _, in := range []string{`0`, `42`, `"0"`, `""`, `"-1"`, `"9007199254740992"`, `" 42"`, `true`, `{}`, `[]`, `4.2e1`} {
+	for _, in := range []string{
+		`0`, `42`, `"0"`, `""`, `"-1"`, `"9007199254740992"`, `"18446744073709551617"`, `"10000000000000000"`,
+		`"00000000000000042"`, `"0000000000000042x"`, `" 42"`, `true`, `{}`, `[]`, `4.2e1`,
+	} {
 		if err := json.Unmarshal([]byte(in), &token); err == nil || token != 0 {
 			t.Errorf("%s was taken for %d", in, token)
 		}

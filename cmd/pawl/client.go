@@ -130,6 +130,11 @@ func after(ctx context.Context, d time.Duration) <-chan struct{} {
 	return ctx.Done()
 }
 
+// boundedBy returns a context that ends after d.
+func boundedBy(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}
+
 // neverSent reports whether a call failed before there was a connection.
 func neverSent(err error) bool {
 	return strings.Contains(status.Convert(err).Message(), "connection error: desc = \"transport: Error while dialing")

@@ -5,9 +5,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/pawlproject/pawl/cmd/pawl/supervise"
 )
 
-func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	// Before anything looks at signals or arguments; see supervise.
+	if len(os.Args) > 1 && os.Args[1] == supervise.WatchCommand {
+		os.Exit(supervise.WatcherMain(os.Args[2:]))
+	}
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // execute runs one command and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {

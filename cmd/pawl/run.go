@@ -1,5 +1,198 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
 
-func newRun() *cobra.Command { return &cobra.Command{Use: "run", RunE: func(*cobra.Command, []string) error { return nil }} }
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// runFlags is how a command is to be run.
+type runFlags struct {
+	name    string
+	args    []string
+	servers []string
+
+	nonblock  bool
+	wait      durationFlag
+	ttl       durationFlag
+	killAfter durationFlag
+	signal    string
+	label     string
+	conflict  int
+	contain   choiceFlag
+	statusFD  int
+	json      bool
+	quiet     bool
+}
+
+func newRun() *cobra.Command {
+	v := runFlags{
+		ttl:     durationFlag{value: locktable.TTLDefault},
+		contain: choiceFlag{string(supervise.ContainAuto), []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}},
+	}
+	cmd := &cobra.Command{
+		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command while holding a lease",
+		Long: `Run acquires the lease of NAME, runs the command under it, renews the lease as
+long as the command runs, and releases it when nothing of the command is left.
+No shell is involved. The command finds its lease in PAWL_NAME,
+PAWL_FENCING_TOKEN, PAWL_FENCE and PAWL_CELL, has the standard input and output
+to itself, and gets HUP, INT, QUIT, TERM, USR1 and USR2 passed on.
+
+When the lease cannot be renewed, the command is asked to end in time (--signal),
+and killed with all its descendants before anybody else can be granted the name.
+That is best effort: what makes it safe is a guard at the resource that the
+command writes to. When run itself is killed, others are granted the name after
+its TTL.
+
+Exit codes: the command's, or 128+n when signal n ended it; 64 invalid usage, 69
+no server reachable, 70 the lease was lost (whatever the command's own), 75 not
+acquired (or --conflict-exit-code), 77 not allowed, 126 the command cannot be
+run, 127 there is none. --status-fd tells whose code it is.`,
+		Example: `  pawl run nightly -- ./report.sh                   wait for the turn
+  pawl run nightly -n -E 0 -- ./report.sh           skip it when somebody else is at it
+  pawl run leader/billing --ttl 30s -k 10s -- ./billing --serve
+  pawl run deploy -w 5m -- sh -c 'deploy --token "$PAWL_FENCING_TOKEN"'`,
+	}
+	f := cmd.Flags()
+	servers := serversFlag(f)
+	f.BoolVarP(&v.nonblock, "nonblock", "n", false, "do not wait: one try")
+	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
+	f.Var(&v.ttl, "ttl", "how long the lease outlives the last sign of life; about how long others wait after a crash")
+	f.VarP(&v.killAfter, "kill-after", "k", "time between the request to end and the kill (default 5s, at most a third of the TTL)")
+	f.StringVar(&v.signal, "signal", "TERM", "signal that asks the command to end")
+	f.StringVar(&v.label, "label", "", "what others see of the holder (default host and process)")
+	f.IntVarP(&v.conflict, "conflict-exit-code", "E", supervise.CodeNotAcquired, "exit code when the lease is not acquired")
+	f.Var(&v.contain, "contain", "how the command's descendants are found")
+	f.IntVar(&v.statusFD, "status-fd", -1, "file descriptor that gets one line of JSON about the end")
+	f.BoolVar(&v.json, "json", false, "what run itself has to say goes to the standard error as lines of JSON")
+	f.BoolVarP(&v.quiet, "quiet", "q", false, "say nothing but errors")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := v.settle(cmd, args); err != nil {
+			return err
+		}
+		list, err := serverList(cmd, *servers)
+		if err != nil {
+			return err
+		}
+		v.servers = list
+		return runUnderLease(cmd, &v)
+	}
+	return cmd
+}
+
+// settle checks what the command line says before anything is asked of a server.
+func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return usage(cmd, "NAME is missing; expected NAME -- COMMAND")
+	case dash < 0:
+		return usage(cmd, "\"--\" is missing; expected %s -- COMMAND", shown(args[0]))
+	case dash > 1:
+		return usage(cmd, "too many arguments (%q) before \"--\"; expected NAME -- COMMAND", args[1])
+	case len(args) == dash:
+		return usage(cmd, "COMMAND is missing; expected it behind \"--\"")
+	}
+	v.name, v.args = args[0], args[1:]
+	if v.nonblock && v.wait.given {
+		return usage(cmd, "both --nonblock and --wait are given; expected one of them")
+	}
+	if err := checkAcquire(cmd, v.name, durationFlag{v.ttl.value, true}, v.wait, v.label, ""); err != nil {
+		return err
+	}
+	if v.conflict < 0 || v.conflict > 255 {
+		return usage(cmd, "--conflict-exit-code is %d; expected 0 to 255", v.conflict)
+	}
+	if err := v.settleTimes(cmd); err != nil {
+		return err
+	}
+	if signalOf(v.signal) == 0 {
+		return usage(cmd, "--signal is %q; expected a name such as TERM, or a number", v.signal)
+	}
+	if v.statusFD >= 0 {
+		if _, err := unix.FcntlInt(uintptr(v.statusFD), unix.F_GETFD, 0); err != nil {
+			return usage(cmd, "--status-fd is %d, which is not open", v.statusFD)
+		}
+		if v.statusFD > 2 {
+			unix.CloseOnExec(v.statusFD) // not the command's
+		}
+	}
+	if v.label == "" && !cmd.Flags().Changed("label") {
+		v.label = fmt.Sprintf("%s pid %d", hostLabel(), os.Getpid())
+	}
+	return nil
+}
+
+func (v *runFlags) settleTimes(cmd *cobra.Command) error {
+	if !v.killAfter.given {
+		v.killAfter.value = supervise.DefaultKillAfter(v.ttl.value)
+	}
+	switch ttl, kill := v.ttl.value, v.killAfter.value; {
+	case kill < 0:
+		return usage(cmd, "--kill-after is %v; expected 0s or more", kill)
+	case kill > locktable.TTLMax:
+		return usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most %v", kill, locktable.TTLMax)
+	case !supervise.Fits(ttl, kill):
+		return usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+
+			"expected --ttl %v or more", ttl, kill, supervise.MinTTL(kill))
+	}
+	return nil
+}
+
+// signalOf reads TERM, SIGTERM or 15; 0 is none.
+func signalOf(s string) syscall.Signal {
+	if n, err := strconv.Atoi(s); err == nil {
+		if n > 0 && n < 65 {
+			return syscall.Signal(n)
+		}
+		return 0
+	}
+	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG"))
+}
+
+// words is where run says what it has to say: never on the standard output,
+// which is the command's, and never so that it waits for a reader, who may be a
+// stopped terminal.
+type words struct {
+	lines chan string
+	done  chan struct{}
+}
+
+func speak(f *os.File) *words {
+	w := &words{lines: make(chan string, 64), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for line := range w.lines {
+			_, _ = f.WriteString(line + "\n") // nobody else to tell
+		}
+	}()
+	return w
+}
+
+func (w *words) say(line string) {
+	select {
+	case w.lines <- line:
+	default:
+	}
+}
+
+// end waits a moment for what was said to be written.
+func (w *words) end() {
+	close(w.lines)
+	late, cancel := boundedBy(200 * time.Millisecond)
+	defer cancel()
+	select {
+	case <-w.done:
+	case <-late.Done():
+	}
+}

@@ -78,6 +78,7 @@ var plants = []planted{
 	{"a banned file", "words", one("utils.go", "package pawl\n"), "util"},
 	{"a banned folder without Go", "words", one("docs/common/a.md", ""), "common"},
 	{"a word that only holds one", "words", one("a.go", "package pawl\nvar uncommonlyUtilised = 1\n"), ""},
+	{"a stand-in for testing.T", "words", one("a_test.go", "package pawl\ntype t interface{ Helper() }\n"), ""},
 	{"a method of somebody else", "words", one("a_test.go", "package pawl\nimport \"testing\"\nfunc f(t *testing.T) { t.Helper() }\n"), ""},
 
 	{"a long file", "length", one("a.go", "package pawl\n"+strings.Repeat("\n", linesMax)), "longer"},

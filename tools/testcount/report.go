@@ -70,6 +70,9 @@ func (r *report) take(e event) {
 	case "build-output":
 		fmt.Fprint(r.w, e.Output)
 	case "output":
+		if announces(e.Output) {
+			return
+		}
 		if e.Test == "" && closes(e.Output) {
 			r.closed[e.Package] = e.Output
 			return
@@ -90,12 +93,22 @@ func (r *report) take(e event) {
 
 // closes reports whether a package's output line is the one go test ends with.
 func closes(line string) bool {
-	for _, start := range []string{"ok  \t", "FAIL\t", "?   \t", "---\t"} {
+	for _, start := range []string{"ok  \t", "FAIL\t", "?   \t"} {
 		if strings.HasPrefix(line, start) {
 			return true
 		}
 	}
 	return strings.HasPrefix(line, "\t") && strings.Contains(line, "coverage:")
+}
+
+// announces reports whether a line only says that a test begins or goes on.
+func announces(line string) bool {
+	for _, start := range []string{"=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "} {
+		if strings.HasPrefix(line, start) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *report) endTest(e event) {

@@ -29,6 +29,7 @@ func TestReport(t *testing.T) {
 		{
 			name: "a failure shows its output, a skip its reason",
 			events: `{"Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"why it failed\n"}
 {"Action":"fail","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"why it was skipped\n"}
@@ -38,6 +39,7 @@ func TestReport(t *testing.T) {
 			code:  1,
 			want:  counts{failed: 1, skipped: 1},
 			shows: []string{"why it failed", "why it was skipped", "FAIL\tp\t0.1s"},
+			hides: []string{"=== RUN"},
 		},
 		{
 			name: "a package that does not build is a failure",

@@ -115,7 +115,7 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 	if err := a.signal(syscall.SIGSTOP); err != nil {
 		return o, err
 	}
-	z.say("A", "stopped", o.First, "is stopped (SIGSTOP to process %d), as by a long garbage collection or a suspended machine", a.cmd.Process.Pid)
+	z.say("A", "stopped", o.First, "is stopped (SIGSTOP), as by a long pause of its machine")
 
 	w.Name, w.Amount, w.Slow = "B", amountB, false
 	b, err := startWorker(ctx, w)

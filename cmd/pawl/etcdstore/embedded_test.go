@@ -1,52 +1,302 @@
 package etcdstore
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/pawlproject/pawl/api/recordpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-func TestSmoke(t *testing.T) {
-	ctx := context.Background()
-	b := time.Now()
-	s, err := OpenEmbedded(ctx, EmbeddedOptions{Dir: t.TempDir(), Token: "x", Clock: clock.Bubble()})
+// bound is how long a test waits for what must come.
+const bound = 60 * time.Second
+
+// quick is an active-ttl that has the folder looked at every 20 ms.
+const quick = 200 * time.Millisecond
+
+// TestMain gives this binary its other parts, see child_test.go.
+func TestMain(m *testing.M) {
+	if part := os.Getenv(partVariable); part != "" {
+		os.Exit(play(part))
+	}
+	os.Exit(m.Run())
+}
+
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	var last uint64
+	var node [16]byte
+	for i := range byte(3) {
+		s := open(t, EmbeddedOptions{Dir: dir})
+		if i > 0 && s.NodeID() != node {
+			t.Errorf("the node's id changed from %x to %x", node, s.NodeID())
+		}
+		node = s.NodeID()
+		l := mustBegin(t, s, i+1)
+		if l.replayed != last || l.ten.Epoch() != uint64(i)+1 {
+			t.Errorf("start %d: replay up to %d, want %d; epoch %d", i, l.replayed, last, l.ten.Epoch())
+		}
+		mustAppend(t, l, 20)
+		last = l.last
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNothingLeftAfterClose(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	files := openFiles(t)
+	for range 2 {
+		s := open(t, EmbeddedOptions{})
+		mustAppend(t, mustBegin(t, s, 1), 5)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goleak.VerifyNone(t, before)
+	testwait.Until(t, bound, "every file closed", func() bool { return openFiles(t) <= files })
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	n := 0
+	for _, name := range names {
+		if to, err := os.Readlink("/proc/self/fd/" + name.Name()); err == nil && strings.HasPrefix(to, os.TempDir()) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestInUse(t *testing.T) {
+	dir := t.TempDir()
+	open(t, EmbeddedOptions{Dir: dir})
+	_, err := OpenEmbedded(t.Context(), EmbeddedOptions{Dir: dir, Clock: clock.System()})
+	if want := fmt.Sprintf("in use by pid %d", os.Getpid()); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want ErrInUse and %q", err, want)
+	}
+}
+
+// TestInUseWaits: a server that is just ending is waited for.
+func TestInUseWaits(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, EmbeddedOptions{Dir: dir})
+	clk := &closesAtOnce{Clock: clock.System(), close: func() { _ = s.Close() }}
+	e, err := OpenEmbedded(t.Context(), EmbeddedOptions{Dir: dir, Clock: clk, Stderr: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("open", time.Since(b))
-	first := func(e uint64, n store.Nonce) []byte {
-		raw, _, _ := store.SealBatch(&recordpb.Batch{Epoch: e, Number: 1, Nonce: n[:]})
-		return raw
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
-	ten, err := s.Claim(ctx, store.Node{ID: s.NodeID()}, store.Nonce{7}, first)
-	if err != nil {
+}
+
+// closesAtOnce ends the other server while the first wait is on, in no time.
+type closesAtOnce struct {
+	clock.Clock
+	close func()
+}
+
+func (c *closesAtOnce) Now() clock.Reading {
+	c.close()
+	return c.Clock.Now()
+}
+
+func TestFolderSwapped(t *testing.T) {
+	for name, swap := range map[string]func(dir string) error{
+		"away":     func(dir string) error { return os.Rename(dir, dir+".gone") },
+		"replaced": func(dir string) error { return errors.Join(os.Rename(dir, dir+".gone"), os.Mkdir(dir, 0o700)) },
+		"restored": func(dir string) error {
+			return errors.Join(exec.Command("cp", "-a", dir, dir+".old").Run(), os.Rename(dir, dir+".gone"), os.Rename(dir+".old", dir))
+		},
+		"lock":     func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
+		"new lock": func(dir string) error { return exec.Command("cp", "--remove-destination", "/dev/null", filepath.Join(dir, "lock")).Run() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			s := open(t, EmbeddedOptions{Dir: dir, ActiveTTL: quick})
+			l := mustBegin(t, s, 1)
+			mustAppend(t, l, 3)
+			if err := s.Err(); err != nil {
+				t.Fatalf("before the swap: %v", err)
+			}
+			if err := swap(dir); err != nil {
+				t.Fatal(err)
+			}
+			testwait.Until(t, bound, "the store ends", func() bool { return s.Err() != nil })
+			<-s.Done()
+			for doing, err := range map[string]error{
+				"the store": s.Err(), "append": l.append(t.Context(), 1), "confirm": l.ten.Confirm(t.Context()),
+			} {
+				if !errors.Is(err, store.ErrRolledBack) {
+					t.Errorf("%s: %v, want ErrRolledBack", doing, err)
+				}
+			}
+		})
+	}
+}
+
+// TestFolderCopiedBack: under a stopped server an older copy of the folder is
+// simply what there is; the cell and its clients find out.
+func TestFolderCopiedBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := open(t, EmbeddedOptions{Dir: dir})
+	l := mustBegin(t, s, 1)
+	mustAppend(t, l, 5)
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("claimed", time.Since(b))
-	h, _ := store.HeaderOf(first(1, store.Nonce{7}))
-	sum := h.Sum
-	b = time.Now()
-	for n := uint64(2); n < 500; n++ {
-		nn := ten.Nonce()
-		raw, s2, _ := store.SealBatch(&recordpb.Batch{Epoch: 1, Number: n, Nonce: nn[:], Previous: sum[:], Durable: n - 1})
-		if err := ten.Append(ctx, n, raw); err != nil {
-			t.Fatal(err)
-		}
-		sum = s2
-	}
-	t.Log("500 appends", time.Since(b))
-	b = time.Now()
-	for range 500 {
-		if err := ten.Confirm(ctx); err != nil {
-			t.Fatal(err)
+	cp := func(from, to string) {
+		t.Helper()
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("cp: %v: %s", err, out)
 		}
 	}
-	t.Log("500 confirms", time.Since(b))
-	t.Log(ten.Usage(ctx))
-	b = time.Now()
-	t.Log(s.Close(), time.Since(b))
+	cp(dir, dir+".old")
+	s = open(t, EmbeddedOptions{Dir: dir})
+	l = mustBegin(t, s, 2)
+	mustAppend(t, l, 50)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+".new"); err != nil {
+		t.Fatal(err)
+	}
+	cp(dir+".old", dir)
+	s = open(t, EmbeddedOptions{Dir: dir})
+	l = mustBegin(t, s, 3)
+	if l.replayed != 6 || l.ten.Epoch() != 2 {
+		t.Errorf("replay up to %d in epoch %d, want 6 in epoch 2", l.replayed, l.ten.Epoch())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// The member alone set back: the folder knows better.
+	if err := os.Rename(filepath.Join(dir+".new", "etcd"), filepath.Join(dir+".new", "newer")); err != nil {
+		t.Fatal(err)
+	}
+	cp(filepath.Join(dir+".old", "etcd"), filepath.Join(dir+".new", "etcd"))
+	_, err := OpenEmbedded(t.Context(), EmbeddedOptions{Dir: dir + ".new", Clock: clock.System(), Stderr: io.Discard})
+	if !errors.Is(err, store.ErrRolledBack) {
+		t.Errorf("the member alone set back: %v, want ErrRolledBack", err)
+	}
+}
+
+func TestTokensMakeClusters(t *testing.T) {
+	a := open(t, EmbeddedOptions{Token: "a-0000000000000001"})
+	b := open(t, EmbeddedOptions{Token: "b-0000000000000002"})
+	if a.seenNow().Cluster == b.seenNow().Cluster {
+		t.Errorf("two cells have one cluster id %x", a.seenNow().Cluster)
+	}
+}
+
+// TestQuotaAlarm fills the member with a past that nobody needs, beyond its
+// quota; it comes back without an operator.
+func TestQuotaAlarm(t *testing.T) {
+	s := open(t, EmbeddedOptions{Quota: 16 << 20, ActiveTTL: quick})
+	l := mustBegin(t, s, 1)
+	garbage := string(make([]byte, 1<<20))
+	refused := false
+	for i := 0; i < 100 && !refused; i++ {
+		_, err := s.client.Put(t.Context(), "garbage", garbage)
+		refused = err != nil
+	}
+	if !refused {
+		t.Fatal("the quota was not reached")
+	}
+	testwait.Until(t, bound, "room again", func() bool {
+		err := l.append(t.Context(), 10)
+		if err != nil && !errors.Is(err, store.ErrFull) {
+			t.Fatalf("append at the alarm: %v", err)
+		}
+		return err == nil
+	})
+	mustAppend(t, l, 20)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestQuotaHolds writes several times the quota with snapshots as the cell
+// takes them, and never meets the alarm.
+func TestQuotaHolds(t *testing.T) {
+	const quota = 32 << 20
+	s := open(t, EmbeddedOptions{Quota: quota, ActiveTTL: quick})
+	l := mustBegin(t, s, 1)
+	taken := 0
+	for written := 0; written < 3*quota; written += 256 << 10 {
+		if err := l.append(t.Context(), 256<<10); err != nil {
+			t.Fatalf("after %d MiB: %v", written>>20, err)
+		}
+		u, err := l.ten.Usage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Tight() && u.Free > store.FreeMin {
+			t.Fatalf("after %d MiB and %d snapshots the store is tight: %+v", written>>20, taken, u)
+		}
+		if u.WantsSnapshot() {
+			taken++
+			if err := l.snapshot(t.Context()); err != nil {
+				t.Fatalf("snapshot: %v", err)
+			}
+		}
+	}
+	if taken == 0 {
+		t.Error("no snapshot was wanted")
+	}
+}
+
+// TestCompaction: signs of life and the like leave a past that is dropped.
+func TestCompaction(t *testing.T) {
+	s := open(t, EmbeddedOptions{ActiveTTL: idle})
+	u := upkeep{Embedded: s, compacted: s.seenNow(), at: s.opts.Clock.Now(), written: s.seenNow(), writtenAt: s.opts.Clock.Now()}
+	for range 3 {
+		if _, err := s.client.Put(t.Context(), "beat", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rev := s.seenNow().Rev
+	kept := func() bool {
+		_, err := s.client.Get(t.Context(), "beat", clientv3.WithRev(rev-2))
+		return err == nil
+	}
+	now := s.opts.Clock.Now()
+	u.turn(t.Context(), now)
+	if !kept() {
+		t.Error("compacted at once")
+	}
+	u.turn(t.Context(), now.Add(compactAfter))
+	if kept() {
+		t.Errorf("not compacted after %v", compactAfter)
+	}
+	u.compacted.Rev -= compactRevisions
+	if _, err := s.client.Put(t.Context(), "beat", "y"); err != nil {
+		t.Fatal(err)
+	}
+	rev = s.seenNow().Rev + 2
+	if _, err := s.client.Put(t.Context(), "beat", "z"); err != nil {
+		t.Fatal(err)
+	}
+	u.turn(t.Context(), now.Add(compactAfter))
+	if u.compacted != s.seenNow() {
+		t.Errorf("not compacted after %d revisions", compactRevisions)
+	}
 }

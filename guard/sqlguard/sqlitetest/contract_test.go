@@ -3,7 +3,10 @@ package sqlitetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+
+	"modernc.org/sqlite"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/guardtest"
@@ -34,7 +37,7 @@ func resource(d *database) guardtest.Resource {
 		Begin: func(ctx context.Context, f guard.Fence, text string) (guardtest.Open, error) {
 			tx, err := d.BeginTx(ctx, nil)
 			if err != nil {
-				return nil, err
+				return nil, busy(err)
 			}
 			if err := d.guard.Enter(ctx, tx, f); err != nil {
 				return nil, err
@@ -45,4 +48,14 @@ func resource(d *database) guardtest.Resource {
 			return tx, nil
 		},
 	}
+}
+
+// busy names the one thing that a transaction can meet before it enters: a new
+// connection asks for the journal's mode, and answers busy while another one
+// commits.
+func busy(err error) error {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == 5 {
+		return fmt.Errorf("%w: %w", sqlguard.ErrBusy, err)
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"sync"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/store/faulty"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
@@ -37,4 +38,28 @@ func when(s *Server, what kvlog.What, f func()) {
 		}
 		return faulty.Fate{}
 	})
+}
+
+// patienceMax bounds how long a test waits for what must come.
+const patienceMax = time.Minute
+
+// await returns what comes from ch, or ends the test.
+func await[V any](t T, what string, ch <-chan V) V {
+	t.Helper()
+	bound := time.NewTimer(patienceMax)
+	defer bound.Stop()
+	select {
+	case v := <-ch:
+		return v
+	case <-bound.C:
+	case <-t.Context().Done():
+	}
+	t.Fatalf("in vain: waiting for %s", what)
+	panic("unreachable")
+}
+
+// over waits until the writer hears that its tenure is over.
+func over(w *writer) {
+	w.t.Helper()
+	await(w.t, "the hint that the tenure is over", w.ten.Lost())
 }

@@ -12,6 +12,8 @@ import (
 // Text 2: answers need order, not time; and what an ended tenure hears.
 var orderTests = []Test{
 	{Name: "ZombieIsFenced", Run: zombie},
+	{Name: "ZombieOpens", Run: zombieOpens},
+	{Name: "ZombieTakesASnapshot", Run: zombieSnapshot},
 	{Name: "ConfirmIsNeverOlderThanItsCall", Run: confirmOrder},
 	{Name: "RollBackSeenAtAppend", Needs: NeedSave, Run: rolledBackAppend},
 	{Name: "RollBackSeenAtConfirm", Needs: NeedSave, Run: rolledBackConfirm},
@@ -60,14 +62,52 @@ func zombie(t T, p *Place) {
 		same(t, "a zombie's "+verb, before, p.Picture(t))
 		d.append()
 	}
-	z := c.claim(c.server(), hasty)
-	if err := z.replay(); err != nil {
-		t.Fatalf("replay: %v", err)
+	c.takeOver()
+}
+
+// zombieOpens: A replayed, B claimed; A's opening batch would fit the log as
+// it is, and must not land, nor once B has opened.
+func zombieOpens(t T, p *Place) {
+	c := newCell(t, p)
+	c.takeOver().append()
+	for _, opened := range []bool{false, true} {
+		a := c.claim(c.server(), hasty)
+		if err := a.replay(); err != nil {
+			t.Fatalf("replay: %v", err)
+		}
+		b := c.claim(c.server(), hasty)
+		if opened {
+			b.begin()
+		}
+		before := p.Picture(t)
+		ends(t, "open", a.open(), store.ErrFenced)
+		same(t, "a zombie's opening", before, p.Picture(t))
 	}
 	c.takeOver()
-	before := p.Picture(t)
-	ends(t, "open", z.open(), store.ErrFenced)
-	same(t, "a zombie's opening", before, p.Picture(t))
+}
+
+// zombieSnapshot: the take-over comes while a write of the snapshot is on its
+// way.
+func zombieSnapshot(t T, p *Place) {
+	c := newCell(t, p)
+	c.takeOver().appendMany(20)
+	for _, step := range steps {
+		srv := c.server()
+		a := c.claim(srv, hasty)
+		a.begin()
+		a.appendMany(20)
+		if err := a.snapshot(); err != nil {
+			t.Fatalf("snapshot: %v", err)
+		}
+		a.appendMany(20)
+		var before map[string]string
+		when(srv, step, func() {
+			c.takeOver()
+			before = p.Picture(t)
+		})
+		ends(t, "snapshot over a take-over", a.snapshot(), store.ErrFenced)
+		same(t, "a zombie's "+string(step), before, p.Picture(t))
+	}
 	c.takeOver()
 }
 
@@ -118,7 +158,7 @@ func rolledBackAppend(t T, p *Place) {
 	before := p.Picture(t)
 	ends(t, "append after a roll-back", a.send(n), store.ErrRolledBack)
 	same(t, "an append after a roll-back", before, p.Picture(t))
-	<-a.ten.Lost()
+	over(a)
 }
 
 func rolledBackConfirm(t T, p *Place) {
@@ -274,7 +314,7 @@ func anotherBatch(t T, p *Place) {
 		n, _ := a.next()
 		p.SetBatch(t, n, other(a, n))
 		ends(t, "append over a batch of "+what, a.send(n), store.ErrDamaged, store.ErrRolledBack)
-		<-a.ten.Lost()
+		over(a)
 		p.DropBatch(t, n)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // T is what a test of the suite needs of a testing.T.
 type T interface {
-	Helper() //tidy:words the name is testing.T's
+	Helper()
 	Context() context.Context
 	Cleanup(f func())
 	Logf(format string, args ...any)

@@ -1,0 +1,145 @@
+package etcdstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// This binary plays other parts when the variable names one.
+const (
+	partVariable = "PAWL_ETCDSTORE_TEST_PART"
+	// partServer opens the folder in its argument, says how far it replayed, and
+	// appends for ever, saying each number once it is durable.
+	partServer = "server"
+	// partFull has a small file system to itself and fills it up.
+	partFull = "full"
+)
+
+func play(part string) int {
+	dir := os.Getenv("PAWL_ETCDSTORE_TEST_DIR")
+	var err error
+	switch part {
+	case partServer:
+		err = serve(dir)
+	case partFull:
+		err = fillUp(dir)
+	default:
+		err = fmt.Errorf("no part %q", part)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 3
+	}
+	return 0
+}
+
+// child is this binary in another part.
+func child(part, dir string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), partVariable+"="+part, "PAWL_ETCDSTORE_TEST_DIR="+dir)
+	return cmd
+}
+
+func serve(dir string) error {
+	ctx := context.Background()
+	s, err := OpenEmbedded(ctx, EmbeddedOptions{Dir: dir, Token: "killed-0123456789abcdef", Clock: clock.System(), ActiveTTL: quick})
+	if err != nil {
+		return err
+	}
+	nonce, err := strconv.Atoi(os.Getenv("PAWL_ETCDSTORE_TEST_NONCE"))
+	if err != nil {
+		return err
+	}
+	l, err := begin(ctx, s, byte(nonce))
+	if err != nil {
+		return err
+	}
+	fmt.Println("replayed", l.replayed)
+	for {
+		if err := l.append(ctx, 1000); err != nil {
+			return err
+		}
+		fmt.Println("durable", l.last)
+		if l.last%300 == 0 {
+			if err := l.snapshot(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// watch reads what a server says until it is enough or the server has ended.
+// It returns how far the server replayed and the last number it called durable.
+func watch(out io.Reader, enough func(said int) bool) (replayed, durable uint64, err error) {
+	lines := bufio.NewScanner(out)
+	for said := 0; lines.Scan(); said++ {
+		word, number, _ := strings.Cut(lines.Text(), " ")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("the server says %q", lines.Text())
+		}
+		if word == "replayed" {
+			replayed = n
+		}
+		durable = n
+		if enough(said) {
+			break
+		}
+	}
+	return replayed, durable, lines.Err()
+}
+
+// TestKill: the process is killed at any moment under appends; what it called
+// durable is there at the next start, and the chain is whole.
+func TestKill(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	var acknowledged uint64
+	rng := rand.New(rand.NewPCG(1, 2))
+	for kill := 1; kill <= 8; kill++ {
+		cmd := child(partServer, dir)
+		cmd.Env = append(cmd.Env, fmt.Sprintf("PAWL_ETCDSTORE_TEST_NONCE=%d", kill))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		at := rng.IntN(400)
+		replayed, durable, err := watch(out, func(said int) bool { return said >= at })
+		_ = cmd.Process.Kill()
+		// What it still said before it died counts.
+		_, more, err2 := watch(out, func(int) bool { return false })
+		waited := cmd.Wait()
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		if replayed < acknowledged {
+			t.Fatalf("kill %d: %d was durable and replay ends at %d", kill, acknowledged, replayed)
+		}
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() {
+			t.Fatalf("kill %d: the server ended by itself: %v", kill, waited)
+		}
+		acknowledged = max(acknowledged, durable, more)
+	}
+	if acknowledged < 100 {
+		t.Errorf("only %d batches in all", acknowledged)
+	}
+}

@@ -1,0 +1,111 @@
+package etcdstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// log appends batches that carry their number.
+type log struct {
+	ten  store.Tenure
+	last uint64
+	sum  []byte
+	// replayed is where the tenure found the log's end.
+	replayed uint64
+}
+
+func batch(ten store.Tenure, n uint64, sum []byte, pad int) (raw, next []byte) {
+	nonce := ten.Nonce()
+	return seal(ten.Epoch(), nonce, n, sum, pad)
+}
+
+func seal(epoch uint64, nonce store.Nonce, n uint64, sum []byte, pad int) (raw, next []byte) {
+	raw, s, err := store.SealBatch(&recordpb.Batch{
+		Epoch: epoch, Number: n, Previous: sum, Durable: n - 1, Nonce: nonce[:],
+		Events: []*recordpb.Event{{Kind: recordpb.Kind_KIND_FLOOR, Token: n, Label: string(make([]byte, pad))}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw, s[:]
+}
+
+// begin claims, replays, checks that every batch carries its number, and opens.
+func begin(ctx context.Context, s *Embedded, nonce byte) (*log, error) {
+	l := &log{}
+	var err error
+	l.ten, err = s.Claim(ctx, store.Node{ID: s.NodeID()}, store.Nonce{nonce}, func(epoch uint64, nonce store.Nonce) []byte {
+		raw, sum := seal(epoch, nonce, 1, nil, 0)
+		l.last, l.sum = 1, sum
+		return raw
+	})
+	if err != nil || l.ten.Opened() {
+		return l, err
+	}
+	l.last, l.sum = 0, nil
+	chunk := func(n uint64, raw []byte) error {
+		c, _, err := store.OpenChunk(raw)
+		if err == nil {
+			l.last, l.sum = n, c.Previous
+		}
+		return err
+	}
+	head, err := l.ten.Replay(ctx, chunk, func(n uint64, raw []byte) error {
+		b, sum, err := store.OpenBatch(raw)
+		if err == nil && b.Events[0].Token != n {
+			err = fmt.Errorf("batch %d carries %d", n, b.Events[0].Token)
+		}
+		l.last, l.sum = n, sum[:]
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.replayed = head
+	raw, sum := batch(l.ten, head+1, l.sum, 0)
+	if err := l.ten.Open(ctx, head+1, raw); err != nil {
+		return nil, err
+	}
+	l.last, l.sum = head+1, sum
+	return l, nil
+}
+
+func (l *log) append(ctx context.Context, pad int) error {
+	raw, sum := batch(l.ten, l.last+1, l.sum, pad)
+	if err := l.ten.Append(ctx, l.last+1, raw); err != nil {
+		return err
+	}
+	l.last, l.sum = l.last+1, sum
+	return nil
+}
+
+// snapshot takes one of a single chunk.
+func (l *log) snapshot(ctx context.Context) error {
+	raw, _, err := store.SealChunk(&recordpb.Chunk{Number: l.last, Previous: l.sum, Last: true})
+	if err != nil {
+		return err
+	}
+	return l.ten.Snapshot(ctx, l.last, func(yield func([]byte) bool) { yield(raw) })
+}
+
+func mustBegin(t testing.TB, s *Embedded, nonce byte) *log {
+	t.Helper()
+	l, err := begin(t.Context(), s, nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func mustAppend(t testing.TB, l *log, count int) {
+	t.Helper()
+	for range count {
+		if err := l.append(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
