@@ -84,7 +84,7 @@ soak: ## every test with its full count of repetitions
 
 .PHONY: soak-kill
 soak-kill: build ## SIGKILL the server under load, KILLS times (200)
-	@cd cmd/pawl && go test -count=1 -timeout 4h -run '^TestSoakKill$$' -v ./soak -kills $(KILLS)
+	@go run ./cmd/pawl/soak -pawl .bin/pawl -kills $(KILLS)
 
 .PHONY: bench-quick
 bench-quick: build .bin/etcd ## pawl and etcd's Mutex side by side, two minutes

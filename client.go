@@ -92,7 +92,7 @@ func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 		err = errors.Join(interrupted(ctx, nil), unavailable(c.troubled()))
 	}
 	if err != nil {
-		c.shut(1)
+		c.shut(closeMax / 20)
 		return nil, fmt.Errorf("pawl: dial %q: %w", servers, err)
 	}
 	return c, nil

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
@@ -192,6 +193,14 @@ func (c *core) closed(w *linkpb.Closed) {
 			c.finish(true)
 		} else if c.session.id != nil {
 			c.lose(ErrLost, false)
+		} else {
+			c.failed(why)
+		}
+	case linkpb.Reason_REASON_CONFLICT:
+		// Our own newer streams are never told so: a copy of this process, from a
+		// snapshot of the machine perhaps, goes on with the session. It keeps it.
+		if c.session.id != nil && !c.closing {
+			c.lose(fmt.Errorf("%w: %w", ErrLost, why), false)
 		} else {
 			c.failed(why)
 		}

@@ -282,3 +282,24 @@ func TestAHoldersSessionEnds(t *testing.T) {
 		}
 	})
 }
+
+// The store loses what it had acknowledged. Tokens go on above all that a
+// connected client has seen, and the client is told.
+func TestStoreRolledBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		a := s.Dial(t, pawl.Options{TTL: ttl})
+		rollBack := s.Save()
+		l := take(t, a, "x")
+		time.Sleep(time.Second)
+		rollBack()
+		<-l.Context().Done()
+		next := take(t, a, "x")
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		if k := kinds(a); !slices.Contains(k, pawl.StoreRolledBack) {
+			t.Errorf("events %v", k)
+		}
+	})
+}

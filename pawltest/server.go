@@ -49,13 +49,16 @@ type running struct {
 // bubble it runs on the bubble's time.
 func New(t testing.TB) *Server {
 	t.Helper()
+	s := NewServer()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// NewServer is New for examples and programs: it serves until Stop.
+func NewServer() *Server {
 	s := &Server{clock: clock.Bubble(), disk: memstore.NewDisk()}
 	s.Path = s.NewPath()
 	s.Start()
-	t.Cleanup(func() {
-		s.Continue()
-		s.Stop()
-	})
 	return s
 }
 
@@ -88,7 +91,8 @@ func (s *Server) Start() {
 	s.running = r
 }
 
-// Stop ends the server in good order; its clients are told.
+// Stop ends the server in good order; its clients are told. Stopping twice is
+// fine.
 func (s *Server) Stop() { s.stop(func(*running) {}) }
 
 // Crash ends the server at once: what was not durable is gone, and nobody is
@@ -106,7 +110,20 @@ func (s *Server) Restart() {
 	s.Start()
 }
 
+// Save remembers what is durable now. Calling what it returns brings that back,
+// as a disk restored from yesterday's copy would: the server is crashed, and
+// started on it. What was acknowledged since is gone.
+func (s *Server) Save() (rollBack func()) {
+	saved := s.disk.Save()
+	return func() {
+		s.Crash()
+		s.disk.Restore(saved)
+		s.Start()
+	}
+}
+
 func (s *Server) stop(first func(*running)) {
+	s.Continue()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.running

@@ -151,7 +151,7 @@ func (x Notice_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Notice_Kind.Descriptor instead.
 func (Notice_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{17, 0}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{18, 0}
 }
 
 type ClientMessage struct {
@@ -164,7 +164,11 @@ type ClientMessage struct {
 	Renewal  uint64     `protobuf:"varint,3,opt,name=renewal,proto3" json:"renewal,omitempty"`
 	Requests []*Request `protobuf:"bytes,4,rep,name=requests,proto3" json:"requests,omitempty"`
 	// The client ends its session and waits for Closed.
-	Close         bool `protobuf:"varint,5,opt,name=close,proto3" json:"close,omitempty"`
+	Close bool `protobuf:"varint,5,opt,name=close,proto3" json:"close,omitempty"`
+	// Names to be told of, now and at every change of their holder, and names no
+	// longer to be told of. A new stream observes nothing.
+	Observe       []string `protobuf:"bytes,6,rep,name=observe,proto3" json:"observe,omitempty"`
+	Unobserve     []string `protobuf:"bytes,7,rep,name=unobserve,proto3" json:"unobserve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +236,20 @@ func (x *ClientMessage) GetClose() bool {
 		return x.Close
 	}
 	return false
+}
+
+func (x *ClientMessage) GetObserve() []string {
+	if x != nil {
+		return x.Observe
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetUnobserve() []string {
+	if x != nil {
+		return x.Unobserve
+	}
+	return nil
 }
 
 type Hello struct {
@@ -491,7 +509,13 @@ type Acquire struct {
 	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
 	// What the server gave in Waiting, when the request returns after a
 	// take-over.
-	Ticket        []byte `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Ticket []byte `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// Shared with other shared leases; otherwise exclusive, or one of so many
+	// slots when slots is not 0.
+	Shared        bool   `protobuf:"varint,5,opt,name=shared,proto3" json:"shared,omitempty"`
+	Slots         uint32 `protobuf:"varint,6,opt,name=slots,proto3" json:"slots,omitempty"`
+	Value         []byte `protobuf:"bytes,7,opt,name=value,proto3" json:"value,omitempty"`
+	LockDelayNano int64  `protobuf:"varint,8,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +576,34 @@ func (x *Acquire) GetTicket() []byte {
 		return x.Ticket
 	}
 	return nil
+}
+
+func (x *Acquire) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *Acquire) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *Acquire) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Acquire) GetLockDelayNano() int64 {
+	if x != nil {
+		return x.LockDelayNano
+	}
+	return 0
 }
 
 // Release names the lease by its token.
@@ -699,7 +751,8 @@ type ServerMessage struct {
 	Replies []*Reply  `protobuf:"bytes,3,rep,name=replies,proto3" json:"replies,omitempty"`
 	Notices []*Notice `protobuf:"bytes,4,rep,name=notices,proto3" json:"notices,omitempty"`
 	// The session has ended; nothing follows.
-	Closed        *Closed `protobuf:"bytes,5,opt,name=closed,proto3" json:"closed,omitempty"`
+	Closed        *Closed     `protobuf:"bytes,5,opt,name=closed,proto3" json:"closed,omitempty"`
+	Observed      []*Observed `protobuf:"bytes,6,rep,name=observed,proto3" json:"observed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -769,6 +822,82 @@ func (x *ServerMessage) GetClosed() *Closed {
 	return nil
 }
 
+func (x *ServerMessage) GetObserved() []*Observed {
+	if x != nil {
+		return x.Observed
+	}
+	return nil
+}
+
+// Observed tells who holds a name: the first holder, token 0 when it is free.
+type Observed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	Label         string                 `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Observed) Reset() {
+	*x = Observed{}
+	mi := &file_linkpb_link_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Observed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Observed) ProtoMessage() {}
+
+func (x *Observed) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Observed.ProtoReflect.Descriptor instead.
+func (*Observed) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Observed) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Observed) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *Observed) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Observed) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -788,7 +917,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_linkpb_link_proto_msgTypes[8]
+	mi := &file_linkpb_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +929,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[8]
+	mi := &file_linkpb_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +942,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{8}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Welcome) GetVersion() uint32 {
@@ -893,7 +1022,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_linkpb_link_proto_msgTypes[9]
+	mi := &file_linkpb_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1034,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[9]
+	mi := &file_linkpb_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1047,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{9}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Closed) GetReason() Reason {
@@ -958,7 +1087,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_linkpb_link_proto_msgTypes[10]
+	mi := &file_linkpb_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1099,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[10]
+	mi := &file_linkpb_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1112,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{10}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Reply) GetNumber() uint64 {
@@ -1074,7 +1203,7 @@ type Granted struct {
 
 func (x *Granted) Reset() {
 	*x = Granted{}
-	mi := &file_linkpb_link_proto_msgTypes[11]
+	mi := &file_linkpb_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1215,7 @@ func (x *Granted) String() string {
 func (*Granted) ProtoMessage() {}
 
 func (x *Granted) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[11]
+	mi := &file_linkpb_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1228,7 @@ func (x *Granted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Granted.ProtoReflect.Descriptor instead.
 func (*Granted) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{11}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Granted) GetToken() uint64 {
@@ -1127,7 +1256,7 @@ type Fence struct {
 
 func (x *Fence) Reset() {
 	*x = Fence{}
-	mi := &file_linkpb_link_proto_msgTypes[12]
+	mi := &file_linkpb_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1268,7 @@ func (x *Fence) String() string {
 func (*Fence) ProtoMessage() {}
 
 func (x *Fence) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[12]
+	mi := &file_linkpb_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1281,7 @@ func (x *Fence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fence.ProtoReflect.Descriptor instead.
 func (*Fence) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{12}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Fence) GetName() string {
@@ -1185,7 +1314,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_linkpb_link_proto_msgTypes[13]
+	mi := &file_linkpb_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1326,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[13]
+	mi := &file_linkpb_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1339,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{13}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Waiting) GetTicket() []byte {
@@ -1228,7 +1357,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_linkpb_link_proto_msgTypes[14]
+	mi := &file_linkpb_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1369,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[14]
+	mi := &file_linkpb_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1382,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{14}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{15}
 }
 
 type Refused struct {
@@ -1272,7 +1401,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_linkpb_link_proto_msgTypes[15]
+	mi := &file_linkpb_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1413,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[15]
+	mi := &file_linkpb_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1426,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{15}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Refused) GetReason() Reason {
@@ -1352,7 +1481,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_linkpb_link_proto_msgTypes[16]
+	mi := &file_linkpb_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1493,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[16]
+	mi := &file_linkpb_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1506,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{16}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Holder) GetToken() uint64 {
@@ -1447,7 +1576,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_linkpb_link_proto_msgTypes[17]
+	mi := &file_linkpb_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1588,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[17]
+	mi := &file_linkpb_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1601,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{17}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Notice) GetToken() uint64 {
@@ -1506,7 +1635,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[18]
+	mi := &file_linkpb_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1647,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[18]
+	mi := &file_linkpb_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1660,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{18}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OpenSessionRequest) GetTtlNano() int64 {
@@ -1558,7 +1687,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[19]
+	mi := &file_linkpb_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1699,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[19]
+	mi := &file_linkpb_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1712,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{19}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OpenSessionResponse) GetSession() string {
@@ -1609,7 +1738,7 @@ type RenewSessionRequest struct {
 
 func (x *RenewSessionRequest) Reset() {
 	*x = RenewSessionRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[20]
+	mi := &file_linkpb_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1750,7 @@ func (x *RenewSessionRequest) String() string {
 func (*RenewSessionRequest) ProtoMessage() {}
 
 func (x *RenewSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[20]
+	mi := &file_linkpb_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1763,7 @@ func (x *RenewSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSessionRequest.ProtoReflect.Descriptor instead.
 func (*RenewSessionRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{20}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RenewSessionRequest) GetSession() string {
@@ -1653,7 +1782,7 @@ type RenewSessionResponse struct {
 
 func (x *RenewSessionResponse) Reset() {
 	*x = RenewSessionResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[21]
+	mi := &file_linkpb_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1665,7 +1794,7 @@ func (x *RenewSessionResponse) String() string {
 func (*RenewSessionResponse) ProtoMessage() {}
 
 func (x *RenewSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[21]
+	mi := &file_linkpb_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1678,7 +1807,7 @@ func (x *RenewSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSessionResponse.ProtoReflect.Descriptor instead.
 func (*RenewSessionResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{21}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RenewSessionResponse) GetTtlNano() int64 {
@@ -1697,7 +1826,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[22]
+	mi := &file_linkpb_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1838,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[22]
+	mi := &file_linkpb_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1851,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{22}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -1740,7 +1869,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[23]
+	mi := &file_linkpb_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1881,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[23]
+	mi := &file_linkpb_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1894,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{23}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{24}
 }
 
 type AcquireRequest struct {
@@ -1775,16 +1904,22 @@ type AcquireRequest struct {
 	Session string `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	TtlNano int64  `protobuf:"varint,3,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
 	// How long to wait for the turn; 0: one try.
-	WaitNano      int64  `protobuf:"varint,4,opt,name=wait_nano,json=waitNano,proto3" json:"wait_nano,omitempty"`
-	Label         string `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"`
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	WaitNano  int64  `protobuf:"varint,4,opt,name=wait_nano,json=waitNano,proto3" json:"wait_nano,omitempty"`
+	Label     string `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// More names to hold with the first, all or nothing.
+	Names         []string `protobuf:"bytes,7,rep,name=names,proto3" json:"names,omitempty"`
+	Shared        bool     `protobuf:"varint,8,opt,name=shared,proto3" json:"shared,omitempty"`
+	Slots         uint32   `protobuf:"varint,9,opt,name=slots,proto3" json:"slots,omitempty"`
+	Value         []byte   `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
+	LockDelayNano int64    `protobuf:"varint,11,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcquireRequest) Reset() {
 	*x = AcquireRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[24]
+	mi := &file_linkpb_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1931,7 @@ func (x *AcquireRequest) String() string {
 func (*AcquireRequest) ProtoMessage() {}
 
 func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[24]
+	mi := &file_linkpb_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1944,7 @@ func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
 func (*AcquireRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{24}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AcquireRequest) GetName() string {
@@ -1854,24 +1989,61 @@ func (x *AcquireRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *AcquireRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *AcquireRequest) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *AcquireRequest) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *AcquireRequest) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *AcquireRequest) GetLockDelayNano() int64 {
+	if x != nil {
+		return x.LockDelayNano
+	}
+	return 0
+}
+
 type AcquireResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Token         uint64                 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
-	Fence         uint64                 `protobuf:"varint,4,opt,name=fence,proto3" json:"fence,omitempty"`
-	Cell          string                 `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
-	Session       string                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
-	TtlNano       int64                  `protobuf:"varint,7,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
-	WaitedNano    int64                  `protobuf:"varint,8,opt,name=waited_nano,json=waitedNano,proto3" json:"waited_nano,omitempty"`
-	Slot          uint32                 `protobuf:"varint,9,opt,name=slot,proto3" json:"slot,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Lease      string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Name       string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Token      uint64                 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	Fence      uint64                 `protobuf:"varint,4,opt,name=fence,proto3" json:"fence,omitempty"`
+	Cell       string                 `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
+	Session    string                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
+	TtlNano    int64                  `protobuf:"varint,7,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
+	WaitedNano int64                  `protobuf:"varint,8,opt,name=waited_nano,json=waitedNano,proto3" json:"waited_nano,omitempty"`
+	Slot       uint32                 `protobuf:"varint,9,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Every name, when there are several.
+	Fences        []*Fence `protobuf:"bytes,10,rep,name=fences,proto3" json:"fences,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcquireResponse) Reset() {
 	*x = AcquireResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[25]
+	mi := &file_linkpb_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1883,7 +2055,7 @@ func (x *AcquireResponse) String() string {
 func (*AcquireResponse) ProtoMessage() {}
 
 func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[25]
+	mi := &file_linkpb_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1896,7 +2068,7 @@ func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireResponse.ProtoReflect.Descriptor instead.
 func (*AcquireResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{25}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AcquireResponse) GetLease() string {
@@ -1962,6 +2134,13 @@ func (x *AcquireResponse) GetSlot() uint32 {
 	return 0
 }
 
+func (x *AcquireResponse) GetFences() []*Fence {
+	if x != nil {
+		return x.Fences
+	}
+	return nil
+}
+
 type RenewLeaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -1971,7 +2150,7 @@ type RenewLeaseRequest struct {
 
 func (x *RenewLeaseRequest) Reset() {
 	*x = RenewLeaseRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[26]
+	mi := &file_linkpb_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2162,7 @@ func (x *RenewLeaseRequest) String() string {
 func (*RenewLeaseRequest) ProtoMessage() {}
 
 func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[26]
+	mi := &file_linkpb_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2175,7 @@ func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RenewLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{26}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RenewLeaseRequest) GetLease() string {
@@ -2016,7 +2195,7 @@ type RenewLeaseResponse struct {
 
 func (x *RenewLeaseResponse) Reset() {
 	*x = RenewLeaseResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[27]
+	mi := &file_linkpb_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2207,7 @@ func (x *RenewLeaseResponse) String() string {
 func (*RenewLeaseResponse) ProtoMessage() {}
 
 func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[27]
+	mi := &file_linkpb_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2220,7 @@ func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseResponse.ProtoReflect.Descriptor instead.
 func (*RenewLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{27}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RenewLeaseResponse) GetSession() string {
@@ -2067,7 +2246,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[28]
+	mi := &file_linkpb_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2258,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[28]
+	mi := &file_linkpb_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2271,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{28}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseRequest) GetLease() string {
@@ -2110,7 +2289,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[29]
+	mi := &file_linkpb_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2301,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[29]
+	mi := &file_linkpb_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2314,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{29}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{30}
 }
 
 type ListRequest struct {
@@ -2152,7 +2331,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[30]
+	mi := &file_linkpb_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2343,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[30]
+	mi := &file_linkpb_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2356,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{30}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListRequest) GetName() string {
@@ -2218,7 +2397,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[31]
+	mi := &file_linkpb_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2409,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[31]
+	mi := &file_linkpb_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2422,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{31}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListResponse) GetLocks() []*Lock {
@@ -2261,17 +2440,23 @@ func (x *ListResponse) GetNextPageToken() string {
 }
 
 type Lock struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Holders       []*Holder              `protobuf:"bytes,2,rep,name=holders,proto3" json:"holders,omitempty"`
-	Waiters       []*Waiter              `protobuf:"bytes,3,rep,name=waiters,proto3" json:"waiters,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Holders []*Holder              `protobuf:"bytes,2,rep,name=holders,proto3" json:"holders,omitempty"`
+	Waiters []*Waiter              `protobuf:"bytes,3,rep,name=waiters,proto3" json:"waiters,omitempty"`
+	// Value of the first holder.
+	Value []byte `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
+	// How many slots the name has; 0: it is used as a lock.
+	Slots uint32 `protobuf:"varint,5,opt,name=slots,proto3" json:"slots,omitempty"`
+	// What is left of a lock-delay.
+	ClosedForNano int64 `protobuf:"varint,6,opt,name=closed_for_nano,json=closedForNano,proto3" json:"closed_for_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Lock) Reset() {
 	*x = Lock{}
-	mi := &file_linkpb_link_proto_msgTypes[32]
+	mi := &file_linkpb_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2468,7 @@ func (x *Lock) String() string {
 func (*Lock) ProtoMessage() {}
 
 func (x *Lock) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[32]
+	mi := &file_linkpb_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2481,7 @@ func (x *Lock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lock.ProtoReflect.Descriptor instead.
 func (*Lock) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{32}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Lock) GetName() string {
@@ -2320,17 +2505,39 @@ func (x *Lock) GetWaiters() []*Waiter {
 	return nil
 }
 
+func (x *Lock) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Lock) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *Lock) GetClosedForNano() int64 {
+	if x != nil {
+		return x.ClosedForNano
+	}
+	return 0
+}
+
 type Waiter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Holder        string                 `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
 	Label         string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	Shared        bool                   `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waiter) Reset() {
 	*x = Waiter{}
-	mi := &file_linkpb_link_proto_msgTypes[33]
+	mi := &file_linkpb_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2549,7 @@ func (x *Waiter) String() string {
 func (*Waiter) ProtoMessage() {}
 
 func (x *Waiter) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[33]
+	mi := &file_linkpb_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2562,7 @@ func (x *Waiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiter.ProtoReflect.Descriptor instead.
 func (*Waiter) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{33}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Waiter) GetHolder() string {
@@ -2372,6 +2579,13 @@ func (x *Waiter) GetLabel() string {
 	return ""
 }
 
+func (x *Waiter) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
 type BreakRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2384,7 +2598,7 @@ type BreakRequest struct {
 
 func (x *BreakRequest) Reset() {
 	*x = BreakRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[34]
+	mi := &file_linkpb_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2610,7 @@ func (x *BreakRequest) String() string {
 func (*BreakRequest) ProtoMessage() {}
 
 func (x *BreakRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[34]
+	mi := &file_linkpb_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2623,7 @@ func (x *BreakRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakRequest.ProtoReflect.Descriptor instead.
 func (*BreakRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{34}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BreakRequest) GetName() string {
@@ -2450,7 +2664,7 @@ type BreakResponse struct {
 
 func (x *BreakResponse) Reset() {
 	*x = BreakResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[35]
+	mi := &file_linkpb_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +2676,7 @@ func (x *BreakResponse) String() string {
 func (*BreakResponse) ProtoMessage() {}
 
 func (x *BreakResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[35]
+	mi := &file_linkpb_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +2689,7 @@ func (x *BreakResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakResponse.ProtoReflect.Descriptor instead.
 func (*BreakResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{35}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BreakResponse) GetEnded() bool {
@@ -2493,7 +2707,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[36]
+	mi := &file_linkpb_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2719,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[36]
+	mi := &file_linkpb_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2732,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{36}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{37}
 }
 
 type StatusResponse struct {
@@ -2548,7 +2762,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[37]
+	mi := &file_linkpb_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +2774,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[37]
+	mi := &file_linkpb_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +2787,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{37}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StatusResponse) GetCell() string {
@@ -2712,7 +2926,7 @@ type RefusedDetail struct {
 
 func (x *RefusedDetail) Reset() {
 	*x = RefusedDetail{}
-	mi := &file_linkpb_link_proto_msgTypes[38]
+	mi := &file_linkpb_link_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2938,7 @@ func (x *RefusedDetail) String() string {
 func (*RefusedDetail) ProtoMessage() {}
 
 func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[38]
+	mi := &file_linkpb_link_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2951,7 @@ func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedDetail.ProtoReflect.Descriptor instead.
 func (*RefusedDetail) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{38}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RefusedDetail) GetRefused() *Refused {
@@ -2751,13 +2965,15 @@ var File_linkpb_link_proto protoreflect.FileDescriptor
 
 const file_linkpb_link_proto_rawDesc = "" +
 	"\n" +
-	"\x11linkpb/link.proto\x12\fpawl.link.v1\"\xc4\x01\n" +
+	"\x11linkpb/link.proto\x12\fpawl.link.v1\"\xfc\x01\n" +
 	"\rClientMessage\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x13.pawl.link.v1.HelloR\x05hello\x12%\n" +
 	"\x0efinished_below\x18\x02 \x01(\x04R\rfinishedBelow\x12\x18\n" +
 	"\arenewal\x18\x03 \x01(\x04R\arenewal\x121\n" +
 	"\brequests\x18\x04 \x03(\v2\x15.pawl.link.v1.RequestR\brequests\x12\x14\n" +
-	"\x05close\x18\x05 \x01(\bR\x05close\"\x8d\x02\n" +
+	"\x05close\x18\x05 \x01(\bR\x05close\x12\x18\n" +
+	"\aobserve\x18\x06 \x03(\tR\aobserve\x12\x1c\n" +
+	"\tunobserve\x18\a \x03(\tR\tunobserve\"\x8d\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -2778,24 +2994,34 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\arelease\x18\x03 \x01(\v2\x15.pawl.link.v1.ReleaseH\x00R\arelease\x12.\n" +
 	"\x06cancel\x18\x04 \x01(\v2\x14.pawl.link.v1.CancelH\x00R\x06cancel\x12+\n" +
 	"\x05check\x18\x05 \x01(\v2\x13.pawl.link.v1.CheckH\x00R\x05checkB\x06\n" +
-	"\x04what\"_\n" +
+	"\x04what\"\xcb\x01\n" +
 	"\aAcquire\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\bR\x03try\x12\x14\n" +
 	"\x05label\x18\x03 \x01(\tR\x05label\x12\x16\n" +
-	"\x06ticket\x18\x04 \x01(\fR\x06ticket\"\x1f\n" +
+	"\x06ticket\x18\x04 \x01(\fR\x06ticket\x12\x16\n" +
+	"\x06shared\x18\x05 \x01(\bR\x06shared\x12\x14\n" +
+	"\x05slots\x18\x06 \x01(\rR\x05slots\x12\x14\n" +
+	"\x05value\x18\a \x01(\fR\x05value\x12&\n" +
+	"\x0flock_delay_nano\x18\b \x01(\x03R\rlockDelayNano\"\x1f\n" +
 	"\aRelease\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\" \n" +
 	"\x06Cancel\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\x1d\n" +
 	"\x05Check\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\x04R\x05token\"\xe7\x01\n" +
+	"\x05token\x18\x01 \x01(\x04R\x05token\"\x9b\x02\n" +
 	"\rServerMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x15.pawl.link.v1.WelcomeR\awelcome\x12\x18\n" +
 	"\arenewal\x18\x02 \x01(\x04R\arenewal\x12-\n" +
 	"\areplies\x18\x03 \x03(\v2\x13.pawl.link.v1.ReplyR\areplies\x12.\n" +
 	"\anotices\x18\x04 \x03(\v2\x14.pawl.link.v1.NoticeR\anotices\x12,\n" +
-	"\x06closed\x18\x05 \x01(\v2\x14.pawl.link.v1.ClosedR\x06closed\"\xfb\x01\n" +
+	"\x06closed\x18\x05 \x01(\v2\x14.pawl.link.v1.ClosedR\x06closed\x122\n" +
+	"\bobserved\x18\x06 \x03(\v2\x16.pawl.link.v1.ObservedR\bobserved\"`\n" +
+	"\bObserved\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\x12\x14\n" +
+	"\x05label\x18\x04 \x01(\tR\x05label\"\xfb\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -2865,7 +3091,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"/\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x16\n" +
-	"\x14CloseSessionResponse\"\xab\x01\n" +
+	"\x14CloseSessionResponse\"\xad\x02\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x19\n" +
@@ -2873,7 +3099,13 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\twait_nano\x18\x04 \x01(\x03R\bwaitNano\x12\x14\n" +
 	"\x05label\x18\x05 \x01(\tR\x05label\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\"\xe5\x01\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05names\x18\a \x03(\tR\x05names\x12\x16\n" +
+	"\x06shared\x18\b \x01(\bR\x06shared\x12\x14\n" +
+	"\x05slots\x18\t \x01(\rR\x05slots\x12\x14\n" +
+	"\x05value\x18\n" +
+	" \x01(\fR\x05value\x12&\n" +
+	"\x0flock_delay_nano\x18\v \x01(\x03R\rlockDelayNano\"\x92\x02\n" +
 	"\x0fAcquireResponse\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2884,7 +3116,9 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\bttl_nano\x18\a \x01(\x03R\attlNano\x12\x1f\n" +
 	"\vwaited_nano\x18\b \x01(\x03R\n" +
 	"waitedNano\x12\x12\n" +
-	"\x04slot\x18\t \x01(\rR\x04slot\")\n" +
+	"\x04slot\x18\t \x01(\rR\x04slot\x12+\n" +
+	"\x06fences\x18\n" +
+	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\")\n" +
 	"\x11RenewLeaseRequest\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\"I\n" +
 	"\x12RenewLeaseResponse\x12\x18\n" +
@@ -2901,14 +3135,18 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"`\n" +
 	"\fListResponse\x12(\n" +
 	"\x05locks\x18\x01 \x03(\v2\x12.pawl.link.v1.LockR\x05locks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"z\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xce\x01\n" +
 	"\x04Lock\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\aholders\x18\x02 \x03(\v2\x14.pawl.link.v1.HolderR\aholders\x12.\n" +
-	"\awaiters\x18\x03 \x03(\v2\x14.pawl.link.v1.WaiterR\awaiters\"6\n" +
+	"\awaiters\x18\x03 \x03(\v2\x14.pawl.link.v1.WaiterR\awaiters\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\fR\x05value\x12\x14\n" +
+	"\x05slots\x18\x05 \x01(\rR\x05slots\x12&\n" +
+	"\x0fclosed_for_nano\x18\x06 \x01(\x03R\rclosedForNano\"N\n" +
 	"\x06Waiter\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
-	"\x05label\x18\x02 \x01(\tR\x05label\"b\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\"b\n" +
 	"\fBreakRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
@@ -2982,7 +3220,7 @@ func file_linkpb_link_proto_rawDescGZIP() []byte {
 }
 
 var file_linkpb_link_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_linkpb_link_proto_goTypes = []any{
 	(Reason)(0),                  // 0: pawl.link.v1.Reason
 	(Notice_Kind)(0),             // 1: pawl.link.v1.Notice.Kind
@@ -2994,37 +3232,38 @@ var file_linkpb_link_proto_goTypes = []any{
 	(*Cancel)(nil),               // 7: pawl.link.v1.Cancel
 	(*Check)(nil),                // 8: pawl.link.v1.Check
 	(*ServerMessage)(nil),        // 9: pawl.link.v1.ServerMessage
-	(*Welcome)(nil),              // 10: pawl.link.v1.Welcome
-	(*Closed)(nil),               // 11: pawl.link.v1.Closed
-	(*Reply)(nil),                // 12: pawl.link.v1.Reply
-	(*Granted)(nil),              // 13: pawl.link.v1.Granted
-	(*Fence)(nil),                // 14: pawl.link.v1.Fence
-	(*Waiting)(nil),              // 15: pawl.link.v1.Waiting
-	(*Done)(nil),                 // 16: pawl.link.v1.Done
-	(*Refused)(nil),              // 17: pawl.link.v1.Refused
-	(*Holder)(nil),               // 18: pawl.link.v1.Holder
-	(*Notice)(nil),               // 19: pawl.link.v1.Notice
-	(*OpenSessionRequest)(nil),   // 20: pawl.link.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),  // 21: pawl.link.v1.OpenSessionResponse
-	(*RenewSessionRequest)(nil),  // 22: pawl.link.v1.RenewSessionRequest
-	(*RenewSessionResponse)(nil), // 23: pawl.link.v1.RenewSessionResponse
-	(*CloseSessionRequest)(nil),  // 24: pawl.link.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil), // 25: pawl.link.v1.CloseSessionResponse
-	(*AcquireRequest)(nil),       // 26: pawl.link.v1.AcquireRequest
-	(*AcquireResponse)(nil),      // 27: pawl.link.v1.AcquireResponse
-	(*RenewLeaseRequest)(nil),    // 28: pawl.link.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),   // 29: pawl.link.v1.RenewLeaseResponse
-	(*ReleaseRequest)(nil),       // 30: pawl.link.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),      // 31: pawl.link.v1.ReleaseResponse
-	(*ListRequest)(nil),          // 32: pawl.link.v1.ListRequest
-	(*ListResponse)(nil),         // 33: pawl.link.v1.ListResponse
-	(*Lock)(nil),                 // 34: pawl.link.v1.Lock
-	(*Waiter)(nil),               // 35: pawl.link.v1.Waiter
-	(*BreakRequest)(nil),         // 36: pawl.link.v1.BreakRequest
-	(*BreakResponse)(nil),        // 37: pawl.link.v1.BreakResponse
-	(*StatusRequest)(nil),        // 38: pawl.link.v1.StatusRequest
-	(*StatusResponse)(nil),       // 39: pawl.link.v1.StatusResponse
-	(*RefusedDetail)(nil),        // 40: pawl.link.v1.RefusedDetail
+	(*Observed)(nil),             // 10: pawl.link.v1.Observed
+	(*Welcome)(nil),              // 11: pawl.link.v1.Welcome
+	(*Closed)(nil),               // 12: pawl.link.v1.Closed
+	(*Reply)(nil),                // 13: pawl.link.v1.Reply
+	(*Granted)(nil),              // 14: pawl.link.v1.Granted
+	(*Fence)(nil),                // 15: pawl.link.v1.Fence
+	(*Waiting)(nil),              // 16: pawl.link.v1.Waiting
+	(*Done)(nil),                 // 17: pawl.link.v1.Done
+	(*Refused)(nil),              // 18: pawl.link.v1.Refused
+	(*Holder)(nil),               // 19: pawl.link.v1.Holder
+	(*Notice)(nil),               // 20: pawl.link.v1.Notice
+	(*OpenSessionRequest)(nil),   // 21: pawl.link.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),  // 22: pawl.link.v1.OpenSessionResponse
+	(*RenewSessionRequest)(nil),  // 23: pawl.link.v1.RenewSessionRequest
+	(*RenewSessionResponse)(nil), // 24: pawl.link.v1.RenewSessionResponse
+	(*CloseSessionRequest)(nil),  // 25: pawl.link.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil), // 26: pawl.link.v1.CloseSessionResponse
+	(*AcquireRequest)(nil),       // 27: pawl.link.v1.AcquireRequest
+	(*AcquireResponse)(nil),      // 28: pawl.link.v1.AcquireResponse
+	(*RenewLeaseRequest)(nil),    // 29: pawl.link.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),   // 30: pawl.link.v1.RenewLeaseResponse
+	(*ReleaseRequest)(nil),       // 31: pawl.link.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 32: pawl.link.v1.ReleaseResponse
+	(*ListRequest)(nil),          // 33: pawl.link.v1.ListRequest
+	(*ListResponse)(nil),         // 34: pawl.link.v1.ListResponse
+	(*Lock)(nil),                 // 35: pawl.link.v1.Lock
+	(*Waiter)(nil),               // 36: pawl.link.v1.Waiter
+	(*BreakRequest)(nil),         // 37: pawl.link.v1.BreakRequest
+	(*BreakResponse)(nil),        // 38: pawl.link.v1.BreakResponse
+	(*StatusRequest)(nil),        // 39: pawl.link.v1.StatusRequest
+	(*StatusResponse)(nil),       // 40: pawl.link.v1.StatusResponse
+	(*RefusedDetail)(nil),        // 41: pawl.link.v1.RefusedDetail
 }
 var file_linkpb_link_proto_depIdxs = []int32{
 	3,  // 0: pawl.link.v1.ClientMessage.hello:type_name -> pawl.link.v1.Hello
@@ -3033,48 +3272,50 @@ var file_linkpb_link_proto_depIdxs = []int32{
 	6,  // 3: pawl.link.v1.Request.release:type_name -> pawl.link.v1.Release
 	7,  // 4: pawl.link.v1.Request.cancel:type_name -> pawl.link.v1.Cancel
 	8,  // 5: pawl.link.v1.Request.check:type_name -> pawl.link.v1.Check
-	10, // 6: pawl.link.v1.ServerMessage.welcome:type_name -> pawl.link.v1.Welcome
-	12, // 7: pawl.link.v1.ServerMessage.replies:type_name -> pawl.link.v1.Reply
-	19, // 8: pawl.link.v1.ServerMessage.notices:type_name -> pawl.link.v1.Notice
-	11, // 9: pawl.link.v1.ServerMessage.closed:type_name -> pawl.link.v1.Closed
-	0,  // 10: pawl.link.v1.Closed.reason:type_name -> pawl.link.v1.Reason
-	13, // 11: pawl.link.v1.Reply.granted:type_name -> pawl.link.v1.Granted
-	15, // 12: pawl.link.v1.Reply.waiting:type_name -> pawl.link.v1.Waiting
-	16, // 13: pawl.link.v1.Reply.done:type_name -> pawl.link.v1.Done
-	17, // 14: pawl.link.v1.Reply.refused:type_name -> pawl.link.v1.Refused
-	14, // 15: pawl.link.v1.Granted.fences:type_name -> pawl.link.v1.Fence
-	0,  // 16: pawl.link.v1.Refused.reason:type_name -> pawl.link.v1.Reason
-	18, // 17: pawl.link.v1.Refused.holder:type_name -> pawl.link.v1.Holder
-	1,  // 18: pawl.link.v1.Notice.kind:type_name -> pawl.link.v1.Notice.Kind
-	34, // 19: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
-	18, // 20: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
-	35, // 21: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
-	17, // 22: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
-	2,  // 23: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
-	20, // 24: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
-	22, // 25: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
-	24, // 26: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
-	26, // 27: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
-	28, // 28: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
-	30, // 29: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
-	32, // 30: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
-	36, // 31: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
-	38, // 32: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
-	9,  // 33: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
-	21, // 34: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
-	23, // 35: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
-	25, // 36: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
-	27, // 37: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
-	29, // 38: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
-	31, // 39: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
-	33, // 40: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
-	37, // 41: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
-	39, // 42: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
-	33, // [33:43] is the sub-list for method output_type
-	23, // [23:33] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	11, // 6: pawl.link.v1.ServerMessage.welcome:type_name -> pawl.link.v1.Welcome
+	13, // 7: pawl.link.v1.ServerMessage.replies:type_name -> pawl.link.v1.Reply
+	20, // 8: pawl.link.v1.ServerMessage.notices:type_name -> pawl.link.v1.Notice
+	12, // 9: pawl.link.v1.ServerMessage.closed:type_name -> pawl.link.v1.Closed
+	10, // 10: pawl.link.v1.ServerMessage.observed:type_name -> pawl.link.v1.Observed
+	0,  // 11: pawl.link.v1.Closed.reason:type_name -> pawl.link.v1.Reason
+	14, // 12: pawl.link.v1.Reply.granted:type_name -> pawl.link.v1.Granted
+	16, // 13: pawl.link.v1.Reply.waiting:type_name -> pawl.link.v1.Waiting
+	17, // 14: pawl.link.v1.Reply.done:type_name -> pawl.link.v1.Done
+	18, // 15: pawl.link.v1.Reply.refused:type_name -> pawl.link.v1.Refused
+	15, // 16: pawl.link.v1.Granted.fences:type_name -> pawl.link.v1.Fence
+	0,  // 17: pawl.link.v1.Refused.reason:type_name -> pawl.link.v1.Reason
+	19, // 18: pawl.link.v1.Refused.holder:type_name -> pawl.link.v1.Holder
+	1,  // 19: pawl.link.v1.Notice.kind:type_name -> pawl.link.v1.Notice.Kind
+	15, // 20: pawl.link.v1.AcquireResponse.fences:type_name -> pawl.link.v1.Fence
+	35, // 21: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
+	19, // 22: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
+	36, // 23: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
+	18, // 24: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
+	2,  // 25: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
+	21, // 26: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
+	23, // 27: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
+	25, // 28: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
+	27, // 29: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
+	29, // 30: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
+	31, // 31: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
+	33, // 32: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
+	37, // 33: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
+	39, // 34: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
+	9,  // 35: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
+	22, // 36: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
+	24, // 37: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
+	26, // 38: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
+	28, // 39: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
+	30, // 40: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
+	32, // 41: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
+	34, // 42: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
+	38, // 43: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
+	40, // 44: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
+	35, // [35:45] is the sub-list for method output_type
+	25, // [25:35] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_linkpb_link_proto_init() }
@@ -3088,7 +3329,7 @@ func file_linkpb_link_proto_init() {
 		(*Request_Cancel)(nil),
 		(*Request_Check)(nil),
 	}
-	file_linkpb_link_proto_msgTypes[10].OneofWrappers = []any{
+	file_linkpb_link_proto_msgTypes[11].OneofWrappers = []any{
 		(*Reply_Granted)(nil),
 		(*Reply_Waiting)(nil),
 		(*Reply_Done)(nil),
@@ -3100,7 +3341,7 @@ func file_linkpb_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linkpb_link_proto_rawDesc), len(file_linkpb_link_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -47,8 +47,8 @@ const (
 	Kind_KIND_SESSION_SILENT Kind = 7
 	// Heard again: session.
 	Kind_KIND_SESSION_HEARD Kind = 8
-	// session, token, grants, mode, request, finished, args, lease, request_key,
-	// salt, label, at_unix_nano.
+	// session, token, grants, mode, slots, request, finished, args, lease,
+	// request_key, salt, label, value, lock_delay_nano, at_unix_nano.
 	Kind_KIND_GRANTED Kind = 9
 	// session, token, finished, at_unix_nano.
 	Kind_KIND_RELEASED Kind = 10
@@ -68,6 +68,11 @@ const (
 	// Snapshots only. The counter as it stands: token; and epoch, the tenure in
 	// which the last one was granted.
 	Kind_KIND_COUNTER Kind = 16
+	// After a lease with a lock-delay ended without its holder's doing, the name
+	// stays closed: name, left_nano of it.
+	Kind_KIND_NAME_CLOSED Kind = 17
+	// The lock-delay is over: name.
+	Kind_KIND_NAME_OPENED Kind = 18
 )
 
 // Enum value maps for Kind.
@@ -90,6 +95,8 @@ var (
 		14: "KIND_REQUESTS",
 		15: "KIND_OUTCOME",
 		16: "KIND_COUNTER",
+		17: "KIND_NAME_CLOSED",
+		18: "KIND_NAME_OPENED",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":     0,
@@ -109,6 +116,8 @@ var (
 		"KIND_REQUESTS":        14,
 		"KIND_OUTCOME":         15,
 		"KIND_COUNTER":         16,
+		"KIND_NAME_CLOSED":     17,
+		"KIND_NAME_OPENED":     18,
 	}
 )
 
@@ -455,8 +464,13 @@ type Event struct {
 	Cell       string   `protobuf:"bytes,21,opt,name=cell,proto3" json:"cell,omitempty"`
 	Secret     []byte   `protobuf:"bytes,22,opt,name=secret,proto3" json:"secret,omitempty"`
 	// The session ends with its only lease.
-	Own           bool `protobuf:"varint,23,opt,name=own,proto3" json:"own,omitempty"`
-	Forced        bool `protobuf:"varint,24,opt,name=forced,proto3" json:"forced,omitempty"`
+	Own    bool `protobuf:"varint,23,opt,name=own,proto3" json:"own,omitempty"`
+	Forced bool `protobuf:"varint,24,opt,name=forced,proto3" json:"forced,omitempty"`
+	// How many slots the name has, for slots.
+	Slots         uint32 `protobuf:"varint,25,opt,name=slots,proto3" json:"slots,omitempty"`
+	Value         []byte `protobuf:"bytes,26,opt,name=value,proto3" json:"value,omitempty"`
+	LockDelayNano int64  `protobuf:"varint,27,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
+	Name          string `protobuf:"bytes,28,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -659,6 +673,34 @@ func (x *Event) GetForced() bool {
 	return false
 }
 
+func (x *Event) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *Event) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Event) GetLockDelayNano() int64 {
+	if x != nil {
+		return x.LockDelayNano
+	}
+	return 0
+}
+
+func (x *Event) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Grant is one name of a lease.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -744,7 +786,7 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\bprevious\x18\x02 \x01(\fR\bprevious\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\rR\x05index\x12\x12\n" +
 	"\x04last\x18\x04 \x01(\bR\x04last\x12-\n" +
-	"\x06events\x18\x05 \x03(\v2\x15.pawl.record.v1.EventR\x06events\"\x92\x05\n" +
+	"\x06events\x18\x05 \x03(\v2\x15.pawl.record.v1.EventR\x06events\"\xfa\x05\n" +
 	"\x05Event\x12(\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x14.pawl.record.v1.KindR\x04kind\x12\x18\n" +
 	"\asession\x18\x02 \x01(\fR\asession\x12\x14\n" +
@@ -773,11 +815,15 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\x04cell\x18\x15 \x01(\tR\x04cell\x12\x16\n" +
 	"\x06secret\x18\x16 \x01(\fR\x06secret\x12\x10\n" +
 	"\x03own\x18\x17 \x01(\bR\x03own\x12\x16\n" +
-	"\x06forced\x18\x18 \x01(\bR\x06forced\"E\n" +
+	"\x06forced\x18\x18 \x01(\bR\x06forced\x12\x14\n" +
+	"\x05slots\x18\x19 \x01(\rR\x05slots\x12\x14\n" +
+	"\x05value\x18\x1a \x01(\fR\x05value\x12&\n" +
+	"\x0flock_delay_nano\x18\x1b \x01(\x03R\rlockDelayNano\x12\x12\n" +
+	"\x04name\x18\x1c \x01(\tR\x04name\"E\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot*\xdf\x02\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot*\x8b\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_CELL\x10\x01\x12\x0f\n" +
@@ -797,7 +843,9 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\x10KIND_PAST_TENURE\x10\r\x12\x11\n" +
 	"\rKIND_REQUESTS\x10\x0e\x12\x10\n" +
 	"\fKIND_OUTCOME\x10\x0f\x12\x10\n" +
-	"\fKIND_COUNTER\x10\x10*Q\n" +
+	"\fKIND_COUNTER\x10\x10\x12\x14\n" +
+	"\x10KIND_NAME_CLOSED\x10\x11\x12\x14\n" +
+	"\x10KIND_NAME_OPENED\x10\x12*Q\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODE_EXCLUSIVE\x10\x01\x12\x0f\n" +

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,7 +20,9 @@ import (
 )
 
 const (
-	// connectMax bounds the wait for a server before there is a session.
+	// connectMin and connectMax bound the wait for a server before there is a
+	// session.
+	connectMin = 3 * time.Second
 	connectMax = 10 * time.Second
 	// partMax bounds what is done after a signal ended the wait, partingMax the
 	// release at the end.
@@ -41,8 +44,8 @@ func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	defer signal.Stop(caught)
 	r := &running{runFlags: v, words: speak(os.Stderr), signals: caught}
 	outcome, err := r.run(cmd.Context())
-	if err != nil && (!v.json || outcome.Code == 0) {
-		r.words.say(cmd.CommandPath() + ": " + err.Error())
+	if err != nil && !v.json {
+		r.words.say(cmd.CommandPath() + ": " + textOf(err))
 	}
 	if v.json {
 		r.event("ended", map[string]any{"outcome": outcome, "error": textOf(err)})
@@ -58,7 +61,8 @@ func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	// Errors that were joined are lines of their own.
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "pawl: "), "\n", ": ")
 }
 
 func (r *running) event(what string, with map[string]any) {
@@ -155,7 +159,11 @@ func (r *running) watchSignals(end context.CancelCauseFunc) func() syscall.Signa
 
 // acquire waits for the lease as long as it was told.
 func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error) {
-	connecting, cancel := context.WithTimeout(ctx, connectMax)
+	patience := connectMax
+	if r.nonblock || r.wait.given {
+		patience = min(max(r.wait.value, connectMin), connectMax)
+	}
+	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	client, err := pawl.Dial(connecting, r.servers, pawl.Options{TTL: r.ttl.value, Label: r.label})
 	if err != nil {

@@ -53,7 +53,7 @@ func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
 		Store: a.GetStore(), Batch: rest.Number(a.GetBatch()),
 		StoreUsed: bytes(a.GetStoreUsedBytes()), StoreQuota: bytes(a.GetStoreQuotaBytes()), DiskFree: bytes(a.GetDiskFreeBytes()),
-		Tight: store.Usage{Used: a.GetStoreUsedBytes(), Quota: a.GetStoreQuotaBytes(), Free: a.GetDiskFreeBytes()}.Tight(),
+		Tight:      store.Usage{Used: a.GetStoreUsedBytes(), Quota: a.GetStoreQuotaBytes(), Free: a.GetDiskFreeBytes()}.Tight(),
 		RolledBack: a.GetRolledBack(), Version: a.GetVersion(),
 	}
 }

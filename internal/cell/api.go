@@ -39,7 +39,13 @@ type Lease struct {
 
 // AcquireRequest asks for a lease without a stream.
 type AcquireRequest struct {
-	Name string
+	// Names to hold, all or nothing.
+	Names []string
+	Mode  locktable.Mode
+	// Slots of the name, for locktable.Slots.
+	Slots     uint32
+	Value     []byte
+	LockDelay time.Duration
 	// Session that the lease shall belong to, or empty: one of its own with
 	// TTL (0: locktable.TTLDefault).
 	Session string
@@ -84,6 +90,8 @@ type Message struct {
 	Releases          []locktable.Release
 	Cancels           []locktable.Cancel
 	Checks            []locktable.Check
+	// Observe and Unobserve name what the client wants to be told of.
+	Observe, Unobserve []string
 	// Close ends the session.
 	Close bool
 }

@@ -11,6 +11,9 @@ import (
 type call struct {
 	answer chan locktable.Answer
 	state  atomic.Int32
+	// queued and withdrawn belong to the intake: the acquire waits in it to be
+	// decided; nobody wants it decided any more.
+	queued, withdrawn bool
 	// late takes an answer that came when nobody waited any more.
 	late func(locktable.Answer)
 }

@@ -63,7 +63,7 @@ func (s *server) crash() {
 
 func (s *server) acquire(t *testing.T, name string, ttl, wait time.Duration) cell.Lease {
 	t.Helper()
-	l, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: name, TTL: ttl, Wait: wait})
+	l, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{name}, TTL: ttl, Wait: wait})
 	if err != nil {
 		t.Fatalf("acquire %s: %v", name, err)
 	}
@@ -85,7 +85,7 @@ func TestUnary(t *testing.T) {
 		s.up(t)
 
 		a := s.acquire(t, "orders/7", 10*time.Second, 0)
-		_, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: "orders/7"})
+		_, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"orders/7"}})
 		var no *cell.RefusedError
 		if !errors.As(err, &no) || no.Reason != locktable.Held || no.Holder == nil || no.Holder.Token != a.Granted.Token {
 			t.Fatalf("a second try: %v", err)
@@ -157,10 +157,10 @@ func TestWaiterThatGoesLeavesNothing(t *testing.T) {
 		a := s.acquire(t, "n", time.Minute, 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Acquire(ctx, cell.AcquireRequest{Name: "n", Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Acquire(ctx, cell.AcquireRequest{Names: []string{"n"}, Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("acquire: %v", err)
 		}
-		_, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: "n", Wait: time.Second})
+		_, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"n"}, Wait: time.Second})
 		if reasonOf(err) != locktable.Held {
 			t.Fatalf("acquire: %v", err)
 		}
@@ -217,7 +217,7 @@ func TestRestartsDoNotKeepTheDeadAlive(t *testing.T) {
 			s.crash()
 			s = start(t, disk, "a", true)
 			s.up(t)
-			if _, err := s.Acquire(t.Context(), cell.AcquireRequest{Name: "n"}); err == nil {
+			if _, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"n"}}); err == nil {
 				t.Logf("free in round %d", round)
 				s.stop()
 				return
@@ -240,7 +240,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		if info := b.Info(); info.Active || info.ActiveLink != "a" {
 			t.Fatalf("the standby says %+v", info)
 		}
-		if _, err := b.Acquire(t.Context(), cell.AcquireRequest{Name: "x"}); reasonOf(err) != locktable.Unavailable {
+		if _, err := b.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"x"}}); reasonOf(err) != locktable.Unavailable {
 			t.Fatalf("the standby answered: %v", err)
 		}
 		// A paused server is overtaken; when it goes on it finds out by itself.
@@ -259,7 +259,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		a.store.Resume()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := a.Acquire(ctx, cell.AcquireRequest{Name: "x"}); reasonOf(err) != locktable.Unavailable {
+		if _, err := a.Acquire(ctx, cell.AcquireRequest{Names: []string{"x"}}); reasonOf(err) != locktable.Unavailable {
 			t.Errorf("the deposed server answered: %v", err)
 		}
 		a.stop()

@@ -62,18 +62,20 @@ func derive(what string, parts ...[]byte) locktable.ID {
 
 const ticketLen = 16 + 16
 
-// sealTicket writes a place in a queue so that only the cell can have written
-// it.
-func sealTicket(secret []byte, p locktable.Place) []byte {
+// sealTicket writes the place in a queue of a session's request so that only the
+// cell can have written it, and nobody can stand in front with it a second time:
+// a request's number is used once.
+func sealTicket(secret []byte, session locktable.ID, number uint64, p locktable.Place) []byte {
 	b := make([]byte, 16, ticketLen)
 	binary.BigEndian.PutUint64(b, p.Epoch)
 	binary.BigEndian.PutUint64(b[8:], p.Sequence)
-	return append(b, ticketMAC(secret, b)...)
+	return append(b, ticketMAC(secret, session, number, b)...)
 }
 
-// openTicket reads a ticket; the zero Place when it is not the cell's.
-func openTicket(secret, ticket []byte) locktable.Place {
-	if len(ticket) != ticketLen || !hmac.Equal(ticketMAC(secret, ticket[:16]), ticket[16:]) {
+// openTicket reads a ticket; the zero Place when it is not one that the cell
+// wrote for this request.
+func openTicket(secret []byte, session locktable.ID, number uint64, ticket []byte) locktable.Place {
+	if len(ticket) != ticketLen || !hmac.Equal(ticketMAC(secret, session, number, ticket[:16]), ticket[16:]) {
 		return locktable.Place{}
 	}
 	return locktable.Place{
@@ -81,9 +83,13 @@ func openTicket(secret, ticket []byte) locktable.Place {
 	}
 }
 
-func ticketMAC(secret, b []byte) []byte {
+func ticketMAC(secret []byte, session locktable.ID, number uint64, place []byte) []byte {
 	m := hmac.New(sha256.New, secret)
 	m.Write([]byte("ticket"))
-	m.Write(b)
+	m.Write(session[:])
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], number)
+	m.Write(n[:])
+	m.Write(place)
 	return m.Sum(nil)[:16]
 }

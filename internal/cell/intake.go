@@ -62,6 +62,9 @@ func (in *intake) acquire(l *line, all []locktable.Acquire) (refused []locktable
 	room = max(room, 0)
 	for i := range all[:room] {
 		l.items = append(l.items, all[i])
+		if x, unary := all[i].Ref.(*call); unary {
+			x.queued = true
+		}
 	}
 	in.queued += room
 	if room > 0 && !l.listed {
@@ -73,6 +76,15 @@ func (in *intake) acquire(l *line, all []locktable.Acquire) (refused []locktable
 		in.wake()
 	}
 	return all[room:], true
+}
+
+// withdraw takes back an acquire that has not been decided; false: it has been,
+// or is about to be, and an urgent Cancel comes after it.
+func (in *intake) withdraw(x *call) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	x.withdrawn = x.queued
+	return x.queued
 }
 
 func (in *intake) wake() {
@@ -88,6 +100,7 @@ func (in *intake) wake() {
 func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken []locktable.Command, complete bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	clear(in.spare)
 	if complete = len(in.urgent) <= turnMax; complete {
 		urgent = in.urgent
 		in.urgent, in.spare = in.spare[:0], urgent
@@ -114,7 +127,14 @@ func (in *intake) round(taken []locktable.Command) []locktable.Command {
 		l := in.lines[0]
 		in.lines = in.lines[1:]
 		part := min(len(l.items), each, turnMax-len(taken))
-		taken = append(taken, l.items[:part]...)
+		for _, c := range l.items[:part] {
+			if x, unary := refOf(c).(*call); unary {
+				if x.queued = false; x.withdrawn {
+					continue
+				}
+			}
+			taken = append(taken, c)
+		}
 		in.queued -= part
 		if part == len(l.items) {
 			clear(l.items)
@@ -125,6 +145,13 @@ func (in *intake) round(taken []locktable.Command) []locktable.Command {
 		in.lines = append(in.lines, l)
 	}
 	return taken
+}
+
+func refOf(c locktable.Command) locktable.Ref {
+	if a, ok := c.(locktable.Acquire); ok {
+		return a.Ref
+	}
+	return nil
 }
 
 // close shuts the intake and drops what is in it.

@@ -92,16 +92,16 @@ func (c *Cell) follow(ctx context.Context) {
 	t := c.o.Clock.NewTimer()
 	defer t.Stop()
 	for {
+		if n, err := c.o.Store.Active(ctx); err == nil {
+			info := c.Info()
+			info.ActiveLink, info.ActiveHTTP = n.Link, n.HTTP
+			c.info.Store(&info)
+		}
 		t.Reset(c.o.ActiveTTL / 2)
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C():
-		}
-		if n, err := c.o.Store.Active(ctx); err == nil {
-			info := c.Info()
-			info.ActiveLink, info.ActiveHTTP = n.Link, n.HTTP
-			c.info.Store(&info)
 		}
 	}
 }
@@ -109,8 +109,12 @@ func (c *Cell) follow(ctx context.Context) {
 // takeOver reads the log and lands the opening batch behind its head.
 func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, error) {
 	r, err := replay(ctx, t, c.o.Limits)
-	if err != nil {
-		return nil, err
+	for err != nil {
+		if final(err) || !pause(ctx, c.o.Clock) {
+			return nil, err
+		}
+		c.o.Logger.Warn("reading the log failed, trying again", "err", err)
+		r, err = replay(ctx, t, c.o.Limits)
 	}
 	k := newCore(r.table, t.Epoch(), t.Nonce())
 	k.last, k.durable, k.sum = r.head, r.head, r.sum
@@ -159,11 +163,14 @@ type loop struct {
 	confirms chan error
 	snaps    chan error
 	usages   chan store.Usage
+	hints    chan error
 	// batches and bytes since the last snapshot.
 	batches  int
 	bytes    int64
 	snapping bool
 	busy     int
+	// held: the last turn left the acquires where they were.
+	held bool
 }
 
 type landing struct {
@@ -178,6 +185,7 @@ func (l *loop) serve(ctx context.Context) error {
 	defer stop()
 	l.landings = make(chan landing, store.InFlight)
 	l.confirms, l.snaps, l.usages = make(chan error, 1), make(chan error, 1), make(chan store.Usage, 1)
+	l.hints = make(chan error, 1)
 	l.tenure = &tenure{
 		intake: newIntake(), secret: l.core.table.Secret(), cell: l.core.table.Cell(), unary: &line{},
 	}
@@ -213,7 +221,10 @@ func (l *loop) turn(ctx, work context.Context) error {
 		case <-lost:
 			// A hint, heeded once: a Confirm tells.
 			lost = nil
-			if err := l.store.Confirm(work); final(err) {
+			l.heed(work)
+		case err := <-l.hints:
+			l.busy--
+			if final(err) {
 				return err
 			}
 		case x := <-l.landings:
@@ -239,8 +250,8 @@ func (l *loop) turn(ctx, work context.Context) error {
 		if step || l.core.more {
 			// Let those who are about to send do so: a batch gathers more.
 			runtime.Gosched()
-			held := len(l.core.open) > openMax || l.core.wantSnapshot
-			urgent, taken, complete := l.tenure.intake.take(held, acquires)
+			l.held = l.core.crowded()
+			urgent, taken, complete := l.tenure.intake.take(l.held, acquires)
 			acquires = taken
 			l.core.step(l.clock.Now(), l.clock.Wall(), urgent, taken, complete)
 			clear(taken)
@@ -248,8 +259,23 @@ func (l *loop) turn(ctx, work context.Context) error {
 			l.core.ask(l.clock.Now())
 		}
 		l.act(work)
+		if l.held && !l.core.crowded() {
+			l.held = false
+			l.tenure.intake.wake()
+		}
 		l.arm(timer)
 	}
+}
+
+// heed asks the store whether the tenure is over, outside the queue of Confirms:
+// one of those may be stuck.
+func (l *loop) heed(work context.Context) {
+	l.busy++
+	go func() {
+		ctx, done := context.WithTimeout(work, l.cell.o.ActiveTTL)
+		defer done()
+		l.hints <- l.store.Confirm(ctx)
+	}()
 }
 
 // arm sets the time of the next turn that nothing else brings.
@@ -308,12 +334,13 @@ func (l *loop) append(ctx context.Context, b batch) error {
 
 // deliver lets answers go.
 func (l *loop) deliver(g *group) {
+	// First: whoever got an answer finds the counts at least as new.
+	l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
 	for i := range g.replies {
 		r := &g.replies[i]
 		l.cell.stats.count(r.Answer)
 		r.To.(Receiver).Receive(r.Number, r.Answer)
 	}
-	l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
 	if g.counts.RolledBack && l.cell.rolledBack.CompareAndSwap(false, true) {
 		l.cell.o.Logger.Error("store_rolled_back: a client has seen a token that a lost log granted; "+
 			"the counter stands above it now", "cell", l.tenure.cell, "counter", g.counts.Counter)
@@ -361,6 +388,8 @@ func (l *loop) snapped(err error) {
 	l.snapping = false
 	if err != nil {
 		l.cell.o.Logger.Warn("snapshot", "err", err)
+		// Not again with the next batch: freezing costs time.
+		l.batches, l.bytes = l.batches/2, l.bytes/2
 		return
 	}
 	l.cell.stats.Snapshots.Add(1)
@@ -430,6 +459,7 @@ func (l *loop) wait() {
 		case <-l.confirms:
 		case <-l.snaps:
 		case <-l.usages:
+		case <-l.hints:
 		}
 	}
 }

@@ -152,6 +152,10 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 	c.ask(r)
 }
 
+// crowded: acquires stay in the intake, since too much is decided that is not on
+// its way, or a snapshot waits for what is decided to be closed.
+func (c *core) crowded() bool { return len(c.open) > openMax || c.wantSnapshot }
+
 // acquire decides an acquire, or refuses it when there is no room for it.
 func (c *core) acquire(now locktable.Now, x locktable.Command) {
 	if a, ok := x.(locktable.Acquire); ok && c.tight {

@@ -79,6 +79,12 @@ func (s *Stream) Submit(m Message) {
 		x.Ref, x.Session, x.Generation = s.r, s.session, s.generation
 		urgent = append(urgent, x)
 	}
+	for _, name := range m.Observe {
+		urgent = append(urgent, locktable.Observe{Ref: s.r, Session: s.session, Generation: s.generation, Name: name})
+	}
+	for _, name := range m.Unobserve {
+		urgent = append(urgent, locktable.Unobserve{Session: s.session, Generation: s.generation, Name: name})
+	}
 	if m.Close {
 		urgent = append(urgent, locktable.Close{Session: s.session})
 	}
@@ -106,21 +112,24 @@ func (s *Stream) Detach() {
 	s.cell.mu.Lock()
 	delete(s.cell.streams, s)
 	s.cell.mu.Unlock()
-	s.tenure.intake.add(locktable.Detach{Session: s.session, Generation: s.generation})
+	s.tenure.intake.add(locktable.Detach{Ref: s.r, Session: s.session, Generation: s.generation})
 }
 
-// Ticket writes a place in a queue for the client to keep.
-func (c *Cell) Ticket(p locktable.Place) []byte {
-	if t := c.serving(); t != nil {
-		return sealTicket(t.secret, p)
+// Ticket writes the place in a queue of one of the stream's requests, for the
+// client to show after a take-over. It may be called beside the other methods,
+// and so may Place.
+func (s *Stream) Ticket(number uint64, p locktable.Place) []byte {
+	if s.tenure == nil {
+		return nil
 	}
-	return nil
+	return sealTicket(s.tenure.secret, s.session, number, p)
 }
 
-// Place reads a ticket; zero when it is not one of the cell's.
-func (c *Cell) Place(ticket []byte) locktable.Place {
-	if t := c.serving(); t != nil {
-		return openTicket(t.secret, ticket)
+// Place reads a ticket; zero when it is not one that the cell wrote for this
+// request.
+func (s *Stream) Place(number uint64, ticket []byte) locktable.Place {
+	if s.tenure == nil {
+		return locktable.Place{}
 	}
-	return locktable.Place{}
+	return openTicket(s.tenure.secret, s.session, number, ticket)
 }

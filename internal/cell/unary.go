@@ -205,7 +205,7 @@ func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 // will have. ok is false when the session's id cannot be one.
 func (r *AcquireRequest) command(cell string) (id secretID, a locktable.Acquire, ok bool) {
 	a = locktable.Acquire{
-		Names: []string{r.Name}, Label: r.Label, Try: r.Wait == 0, Identity: r.Identity,
+		Names: r.Names, Mode: r.Mode, Slots: r.Slots, Value: r.Value, LockDelay: r.LockDelay, Label: r.Label, Try: r.Wait == 0, Identity: r.Identity,
 	}
 	if id = drawID(); r.RequestID != "" {
 		a.RequestKey = requestKey(r.Identity, r.RequestID)
@@ -240,11 +240,16 @@ func (c *Cell) await(ctx context.Context, t *tenure, x *call, r AcquireRequest) 
 			}
 			return a, c.errorOf(a)
 		case <-timer.C():
+			if t.intake.withdraw(x) {
+				return nil, c.stillHeld(ctx, r)
+			}
 			over = true
 			t.intake.add(locktable.Cancel{Waiter: x})
 		case <-ctx.Done():
 			if x.abandon() {
-				t.intake.add(locktable.Cancel{Waiter: x})
+				if !t.intake.withdraw(x) {
+					t.intake.add(locktable.Cancel{Waiter: x})
+				}
 				return nil, ctx.Err()
 			}
 			a := <-x.answer
@@ -256,9 +261,12 @@ func (c *Cell) await(ctx context.Context, t *tenure, x *call, r AcquireRequest) 
 // stillHeld answers for a wait that ended, with who has the name.
 func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 	no := locktable.Refused{Reason: locktable.Held, Message: "not granted within " + r.Wait.String()}
-	p, err := c.List(ctx, locktable.List{Name: r.Name, WithoutQueue: true})
-	if err == nil && len(p.Locks) == 1 && len(p.Locks[0].Holders) > 0 {
-		no.Holder = &p.Locks[0].Holders[0]
+	for _, name := range r.Names {
+		p, err := c.List(ctx, locktable.List{Name: name, WithoutQueue: true})
+		if err == nil && len(p.Locks) == 1 && len(p.Locks[0].Holders) > 0 {
+			no.Holder = &p.Locks[0].Holders[0]
+			break
+		}
 	}
 	return c.refused(no)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -126,15 +127,15 @@ func (s *Server) submit(stream *cell.Stream, out *outbox, m *linkpb.ClientMessag
 	if len(m.Requests) > RequestsMax {
 		return status.Errorf(codes.InvalidArgument, "%d requests in one message; at most %d were expected", len(m.Requests), RequestsMax)
 	}
-	if m.FinishedBelow == 0 && m.Renewal == 0 && len(m.Requests) == 0 && !m.Close {
+	if m.FinishedBelow == 0 && m.Renewal == 0 && len(m.Requests) == 0 && len(m.Observe) == 0 && len(m.Unobserve) == 0 && !m.Close {
 		return nil
 	}
-	c := cell.Message{Renewal: m.Renewal, Finished: m.FinishedBelow, Close: m.Close}
+	c := cell.Message{Renewal: m.Renewal, Finished: m.FinishedBelow, Observe: m.Observe, Unobserve: m.Unobserve, Close: m.Close}
 	for _, r := range m.Requests {
 		if r.Number == 0 {
 			return status.Error(codes.InvalidArgument, "a request without a number")
 		}
-		if !s.sort(&c, r) {
+		if !sort(stream, &c, r) {
 			out.Receive(r.Number, locktable.Refused{Reason: locktable.Invalid, Message: "the server does not know this kind of request"})
 		}
 	}
@@ -142,12 +143,29 @@ func (s *Server) submit(stream *cell.Stream, out *outbox, m *linkpb.ClientMessag
 	return nil
 }
 
-func (s *Server) sort(c *cell.Message, r *linkpb.Request) bool {
+// modeOf reads a lease's mode. Shared slots are no mode: the table refuses slots
+// that are not of mode Slots.
+func modeOf(shared bool, slots uint32) locktable.Mode {
+	switch {
+	case shared:
+		return locktable.Shared
+	case slots != 0:
+		return locktable.Slots
+	}
+	return locktable.Exclusive
+}
+
+// sort puts a request with others of its kind; false: no kind that is known.
+func sort(stream *cell.Stream, c *cell.Message, r *linkpb.Request) bool {
 	switch w := r.What.(type) {
 	case *linkpb.Request_Acquire:
-		a := locktable.Acquire{Number: r.Number, Names: w.Acquire.Names, Label: w.Acquire.Label, Try: w.Acquire.Try}
+		a := locktable.Acquire{
+			Number: r.Number, Names: w.Acquire.Names, Mode: modeOf(w.Acquire.Shared, w.Acquire.Slots),
+			Slots: w.Acquire.Slots, Label: w.Acquire.Label, Value: w.Acquire.Value,
+			LockDelay: time.Duration(w.Acquire.LockDelayNano), Try: w.Acquire.Try,
+		}
 		if len(w.Acquire.Ticket) > 0 {
-			a.Ticket = s.cell.Place(w.Acquire.Ticket)
+			a.Ticket = stream.Place(r.Number, w.Acquire.Ticket)
 		}
 		c.Acquires = append(c.Acquires, a)
 	case *linkpb.Request_Release:

@@ -80,6 +80,8 @@ func weight(a locktable.Answer) int {
 		return base + 8*len(a.Lost)
 	case locktable.Notice:
 		return base + len(a.Reason)
+	case locktable.Observed:
+		return base + len(a.Name) + len(a.Value) + len(a.Label)
 	case locktable.Closed:
 		return base + len(a.Message)
 	default:

@@ -42,7 +42,11 @@ func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest
 // Acquire takes a lease in a session, or with a session of its own.
 func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb.AcquireResponse, error) {
 	l, err := s.cell.Acquire(ctx, cell.AcquireRequest{
-		Name:      r.Name,
+		Names:     append([]string{r.Name}, r.Names...),
+		Mode:      modeOf(r.Shared, r.Slots),
+		Slots:     r.Slots,
+		Value:     r.Value,
+		LockDelay: time.Duration(r.LockDelayNano),
 		Session:   r.Session,
 		TTL:       time.Duration(r.TtlNano),
 		Wait:      time.Duration(r.WaitNano),
@@ -64,8 +68,11 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		TtlNano:    int64(g.TTL),
 		WaitedNano: int64(g.Waited),
 	}
-	if len(g.Grants) > 0 {
-		a.Fence, a.Slot = uint64(g.Grants[0].Fence), g.Grants[0].Slot
+	a.Fence, a.Slot = uint64(g.Grants[0].Fence), g.Grants[0].Slot
+	if len(g.Grants) > 1 {
+		for _, n := range g.Grants {
+			a.Fences = append(a.Fences, &linkpb.Fence{Name: n.Name, Fence: uint64(n.Fence), Slot: n.Slot})
+		}
 	}
 	return a, nil
 }
@@ -97,12 +104,12 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 	}
 	a := &linkpb.ListResponse{NextPageToken: page.Next}
 	for _, l := range page.Locks {
-		x := &linkpb.Lock{Name: l.Name}
+		x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, ClosedForNano: int64(l.ClosedFor)}
 		for _, h := range l.Holders {
 			x.Holders = append(x.Holders, holder(h))
 		}
 		for _, w := range l.Waiters {
-			x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label})
+			x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label, Shared: w.Shared})
 		}
 		a.Locks = append(a.Locks, x)
 	}

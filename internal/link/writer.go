@@ -42,7 +42,7 @@ func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 	m := &w.out
 	m.Welcome, m.Closed, m.Renewal = nil, nil, 0
 	clear(m.Replies)
-	m.Replies, m.Notices = m.Replies[:0], m.Notices[:0]
+	m.Replies, m.Notices, m.Observed = m.Replies[:0], m.Notices[:0], nil
 	w.used = 0
 	bytes := 0
 	for i, it := range items {
@@ -57,6 +57,10 @@ func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 			m.Renewal = max(m.Renewal, a.Number)
 		case locktable.Notice:
 			m.Notices = append(m.Notices, notice(a))
+		case locktable.Observed:
+			m.Observed = append(m.Observed, &linkpb.Observed{
+				Name: a.Name, Token: uint64(a.Token), Value: a.Value, Label: a.Label,
+			})
 		case locktable.Closed:
 			m.Closed = w.closed(a)
 			return m, nil
@@ -111,7 +115,7 @@ func (w *writer) reply(number uint64, a locktable.Answer) *linkpb.Reply {
 		return w.granted(number, a)
 	case locktable.Waiting:
 		return &linkpb.Reply{Number: number, What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{
-			Ticket: w.server.cell.Ticket(a.Place),
+			Ticket: w.stream.Ticket(number, a.Place),
 		}}}
 	case locktable.Done:
 		return &linkpb.Reply{Number: number, What: done}

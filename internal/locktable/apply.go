@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
@@ -52,6 +54,21 @@ func (t *Table) apply(e *recordpb.Event) error {
 		return nil
 	case recordpb.Kind_KIND_COUNTER:
 		return t.raise(guard.Token(e.Token))
+	case recordpb.Kind_KIND_NAME_CLOSED:
+		l := t.lockOf(e.Name, true)
+		t.settle(l)
+		if l.closed == nil {
+			t.shut(l, time.Duration(e.LeftNano))
+		} else {
+			l.closed.left = time.Duration(e.LeftNano)
+		}
+		return nil
+	case recordpb.Kind_KIND_NAME_OPENED:
+		l := t.lockOf(e.Name, true)
+		t.settle(l)
+		l.closed = nil
+		t.forget(l)
+		return nil
 	case recordpb.Kind_KIND_OUTCOME:
 		t.outcomes.end(idOf(e.RequestKey), e.Args, time.Duration(e.LeftNano))
 		return nil
@@ -71,7 +88,7 @@ func (t *Table) applySession(e *recordpb.Event) error {
 			own: e.Own, opened: e.AtUnixNano,
 		}
 		t.sessions[id] = s
-		t.due.add(0, s)
+		t.due.add(0, appointment{s: s})
 		return nil
 	}
 	if s == nil {
@@ -79,6 +96,7 @@ func (t *Table) applySession(e *recordpb.Event) error {
 	}
 	switch e.Kind {
 	case recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED:
+		s.expired = e.Kind == recordpb.Kind_KIND_SESSION_EXPIRED
 		t.end(s)
 	case recordpb.Kind_KIND_SESSION_SILENT:
 		s.silent, s.left = true, time.Duration(e.LeftNano)
@@ -125,12 +143,13 @@ func (t *Table) raise(to guard.Token) error {
 func (t *Table) applyGranted(e *recordpb.Event) error {
 	token := guard.Token(e.Token)
 	s := t.sessions[idOf(e.Session)]
+	mode, known := modes[e.Mode]
 	switch {
 	case s == nil:
 		return errors.New("no such session")
 	case token <= t.counter:
 		return fmt.Errorf("the token does not exceed the counter %d", t.counter)
-	case e.Mode != recordpb.Mode_MODE_EXCLUSIVE:
+	case !known:
 		return fmt.Errorf("unknown mode %d: written by a newer version", e.Mode)
 	case len(e.Grants) == 0:
 		return errors.New("a lease of no name")
@@ -139,28 +158,25 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 		return err
 	}
 	l := &lease{
-		token: token, session: s, mode: e.Mode, request: e.Request, args: e.Args,
-		id: idOf(e.Lease), requestKey: idOf(e.RequestKey), salt: e.Salt,
-		label: e.Label, since: e.AtUnixNano,
+		token: token, session: s, mode: mode, request: e.Request, args: e.Args,
+		id: idOf(e.Lease), label: e.Label, since: e.AtUnixNano, extra: extraOf(e),
 	}
 	for i, g := range e.Grants {
-		k := t.lockOf(g.Name, true)
-		t.settle(k)
-		if len(k.holders) > 0 {
-			return fmt.Errorf("%q is held under token %d", g.Name, k.holders[0].token)
+		h := hold{lock: t.lockOf(g.Name, true), fence: guard.Token(g.Fence), slot: g.Slot}
+		if err := t.take(l, h, e.Slots); err != nil {
+			return fmt.Errorf("%q: %w", g.Name, err)
 		}
-		k.holders = append(k.holders, l)
-		h := hold{lock: k, fence: guard.Token(g.Fence), slot: g.Slot}
 		if i == 0 {
 			l.first = h
 		} else {
-			l.more = append(l.more, h)
+			l.extra.more = append(l.extra.more, h)
 		}
 	}
 	if n := len(t.tenures); n > 0 {
 		t.tenures[n-1].last = token
 	}
 	t.leases[token] = l
+	t.values += len(e.Value)
 	s.leases.push(l)
 	if l.request != 0 {
 		put(&s.granted, l.request, l)
@@ -169,10 +185,75 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 	if l.id != (ID{}) {
 		t.byID[l.id] = l
 	}
-	if l.requestKey != (ID{}) {
+	if l.extra.requestKey != (ID{}) {
 		t.outcomes.begin(l)
 	}
 	return nil
+}
+
+var modes = map[recordpb.Mode]Mode{
+	recordpb.Mode_MODE_EXCLUSIVE: Exclusive, recordpb.Mode_MODE_SHARED: Shared, recordpb.Mode_MODE_SLOTS: Slots,
+}
+
+func (m Mode) record() recordpb.Mode {
+	return [...]recordpb.Mode{
+		recordpb.Mode_MODE_EXCLUSIVE, recordpb.Mode_MODE_SHARED, recordpb.Mode_MODE_SLOTS,
+	}[m]
+}
+
+func extraOf(e *recordpb.Event) *extra {
+	if len(e.Grants) == 1 && e.Slots == 0 && e.Value == nil && e.LockDelayNano == 0 && e.RequestKey == nil {
+		return none
+	}
+	return &extra{
+		slots: e.Slots, value: e.Value, delay: time.Duration(e.LockDelayNano),
+		requestKey: idOf(e.RequestKey), salt: e.Salt,
+	}
+}
+
+// take makes a lease a holder of a name: I2 is kept here, live and in replay.
+func (t *Table) take(l *lease, h hold, slots uint32) error {
+	k := h.lock
+	t.settle(k)
+	if k.idle() {
+		k.slots = slots
+	}
+	at := len(k.holders)
+	switch {
+	case k.slots != slots:
+		return fmt.Errorf("it has %d slots, not %d", k.slots, slots)
+	case l.mode == Slots:
+		at = k.place(h.slot)
+		if h.slot < 1 || h.slot > slots || at < len(k.holders) && k.holders[at].on(k).slot == h.slot {
+			return fmt.Errorf("slot %d of %d is not free", h.slot, slots)
+		}
+	case slots != 0:
+		return errors.New("slots of a lock")
+	case len(k.holders) > 0 && (l.mode == Exclusive || k.holders[0].mode == Exclusive):
+		return fmt.Errorf("it is held under token %d", k.holders[0].token)
+	}
+	if want := k.fence(l.mode, l.token); h.fence != want && !(l.mode == Shared && at == 0 && h.fence < l.token) {
+		return fmt.Errorf("fence %d where %d was expected", h.fence, want)
+	}
+	if l.mode != Shared {
+		k.closed = nil
+	}
+	k.holders = slices.Insert(k.holders, at, l)
+	return nil
+}
+
+// place is where the holder of a slot stands among the holders.
+func (l *lock) place(slot uint32) int {
+	return sort.Search(len(l.holders), func(i int) bool { return l.holders[i].on(l).slot >= slot })
+}
+
+// fence is what a new holder's guards are claimed with: its token, or that of
+// the first of the present unbroken run of shared holders.
+func (l *lock) fence(m Mode, token guard.Token) guard.Token {
+	if m == Shared && len(l.holders) > 0 {
+		return l.holders[0].on(l).fence
+	}
+	return token
 }
 
 func (t *Table) applyReleased(e *recordpb.Event) error {
@@ -182,7 +263,7 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 	}
 	s := l.session
 	s.finish(e.Finished)
-	t.drop(l)
+	t.drop(l, e.Forced)
 	if s.own {
 		t.end(s)
 	}
@@ -198,19 +279,21 @@ func (t *Table) end(s *session) {
 	}
 }
 
-// drop takes a lease out of everything that knows it.
-func (t *Table) drop(l *lease) {
+// drop takes a lease out of everything that knows it. Its names are closed for
+// its lock-delay when it ended without its holder's doing.
+func (t *Table) drop(l *lease, forced bool) {
+	s := l.session
 	l.holds(func(h *hold) {
-		for i, x := range h.lock.holders {
-			if x == l {
-				h.lock.holders = append(h.lock.holders[:i], h.lock.holders[i+1:]...)
-				break
-			}
+		k := h.lock
+		i := slices.Index(k.holders, l)
+		k.holders = slices.Delete(k.holders, i, i+1)
+		if d := l.extra.delay; d > 0 && (forced || s.expired) {
+			t.shut(k, d)
 		}
 	})
-	s := l.session
 	s.leases.remove(l)
 	delete(t.leases, l.token)
+	t.values -= len(l.extra.value)
 	if l.request != 0 {
 		delete(s.granted, l.request)
 		s.markDone(l.request)
@@ -218,8 +301,20 @@ func (t *Table) drop(l *lease) {
 	if l.id != (ID{}) {
 		delete(t.byID, l.id)
 	}
-	if l.requestKey != (ID{}) {
-		t.outcomes.end(l.requestKey, l.args, 0)
+	if key := l.extra.requestKey; key != (ID{}) {
+		t.outcomes.end(key, l.args, 0)
+	}
+}
+
+// shut closes a name for what is left of a lock-delay, unless it is closed for
+// longer.
+func (t *Table) shut(l *lock, left time.Duration) {
+	if l.closed == nil {
+		l.closed = &closure{}
+		t.due.add(0, appointment{lock: l})
+	}
+	if left > l.closed.left {
+		*l.closed = closure{left: left}
 	}
 }
 

@@ -22,6 +22,13 @@ const (
 	LabelMax     = 256
 	ReasonMax    = 1024
 	RequestIDMax = 128
+	// NamesMax bounds the names of one lease, duplicates removed, SlotsMax the
+	// slots of a name, ValueMax a holder's value in bytes, LockDelayMax a
+	// lock-delay.
+	NamesMax     = 64
+	SlotsMax     = 10_000
+	ValueMax     = 64 << 10
+	LockDelayMax = time.Hour
 	// PageMax bounds the names of a page.
 	PageMax = 1000
 	// NumbersMax bounds how far a request's number may be ahead of the lowest
@@ -36,6 +43,10 @@ type Limits struct {
 	Sessions         int
 	Leases           int
 	Waiters          int
+	// ValueBytes bounds the values of all holders and waiters together.
+	ValueBytes int
+	// Observed bounds the names that one session observes.
+	Observed int
 }
 
 // DefaultLimits are the limits of a cell that was told nothing else.
@@ -45,6 +56,8 @@ var DefaultLimits = Limits{
 	Sessions:         1_000_000,
 	Leases:           2_000_000,
 	Waiters:          1_000_000,
+	ValueBytes:       256 << 20,
+	Observed:         1_000,
 }
 
 // ValidName tells what is wrong with a name: 1 to NameMax bytes of valid UTF-8
@@ -85,6 +98,30 @@ func ValidTTL(ttl time.Duration) error {
 func ValidWait(wait time.Duration) error {
 	if wait < 0 || wait > WaitMax {
 		return fmt.Errorf("the wait is %v; 0 to %v was expected", wait, WaitMax)
+	}
+	return nil
+}
+
+// ValidLockDelay tells what is wrong with a lock-delay.
+func ValidLockDelay(d time.Duration) error {
+	if d < 0 || d > LockDelayMax {
+		return fmt.Errorf("the lock-delay is %v; 0 to %v was expected", d, LockDelayMax)
+	}
+	return nil
+}
+
+// ValidSlots tells what is wrong with a number of slots.
+func ValidSlots(n int64) error {
+	if n < 1 || n > SlotsMax {
+		return fmt.Errorf("%d slots were asked for; 1 to %d were expected", n, SlotsMax)
+	}
+	return nil
+}
+
+// ValidValue tells what is wrong with a value.
+func ValidValue(value []byte) error {
+	if len(value) > ValueMax {
+		return fmt.Errorf("the value has %d bytes; at most %d were expected", len(value), ValueMax)
 	}
 	return nil
 }

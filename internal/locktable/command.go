@@ -46,6 +46,8 @@ type Attach struct {
 
 // Detach says that a stream has ended.
 type Detach struct {
+	// Ref is the stream's: one that was refused must not detach another.
+	Ref        Ref
 	Session    ID
 	Generation uint64
 }
@@ -81,11 +83,31 @@ type Renew struct {
 	Session, Lease ID
 }
 
+// Mode is how a name is held.
+type Mode uint8
+
+// The modes. An exclusive lease excludes every other; shared ones exclude
+// exclusive ones; slots are a semaphore, of as many as Acquire.Slots says.
+const (
+	Exclusive Mode = iota
+	Shared
+	Slots
+)
+
 // Acquire asks for a lease.
 type Acquire struct {
-	Ref   Ref
+	Ref Ref
+	// Names to hold, all or nothing; duplicates are removed.
 	Names []string
+	Mode  Mode
+	// Slots of the name, for mode Slots; 0 otherwise.
+	Slots uint32
 	Label string
+	// Value of the holder, which others see.
+	Value []byte
+	// LockDelay is how long the names stay closed to exclusive and slot grants
+	// when the lease ends without its holder's doing.
+	LockDelay time.Duration
 	// Try: one try, no waiting.
 	Try bool
 	// Session that the lease belongs to. Zero: one of its own, Own, with TTL,
@@ -125,6 +147,22 @@ type Release struct {
 	Generation, Number uint64
 	Token              guard.Token
 	Lease              ID
+}
+
+// Observe has a stream told who holds a name, now and at every change, until
+// Unobserve, or until the stream ends.
+type Observe struct {
+	Ref        Ref
+	Session    ID
+	Generation uint64
+	Name       string
+}
+
+// Unobserve ends Observe.
+type Unobserve struct {
+	Session    ID
+	Generation uint64
+	Name       string
 }
 
 // Check asks whether a session still holds a lease.
@@ -227,6 +265,14 @@ type Notice struct {
 	Reason string
 }
 
+// Observed tells who holds a name: the first holder's token, 0 when it is free.
+type Observed struct {
+	Name  string
+	Token guard.Token
+	Value []byte
+	Label string
+}
+
 // Closed tells a stream that its session has ended or belongs to another one.
 type Closed struct {
 	Reason  Reason
@@ -241,9 +287,15 @@ type Page struct {
 
 // Lock is a name as others see it.
 type Lock struct {
-	Name    string
-	Holders []Holder
-	Waiters []Waiter
+	Name string
+	// Slots of the name; 0: it is used as a lock.
+	Slots uint32
+	// Value of the first holder.
+	Value []byte
+	// ClosedFor is what is left of a lock-delay.
+	ClosedFor time.Duration
+	Holders   []Holder
+	Waiters   []Waiter
 }
 
 // Holder of a name as others see it. Handle stands for the session and cannot
@@ -260,7 +312,10 @@ type Holder struct {
 }
 
 // Waiter in a queue as others see it.
-type Waiter struct{ Handle, Label string }
+type Waiter struct {
+	Handle, Label string
+	Shared        bool
+}
 
 // Reason is why something was refused; the words of the HTTP interface.
 type Reason string
@@ -291,3 +346,4 @@ func (Refused) answer()  {}
 func (Notice) answer()   {}
 func (Closed) answer()   {}
 func (Page) answer()     {}
+func (Observed) answer() {}

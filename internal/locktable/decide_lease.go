@@ -2,9 +2,12 @@ package locktable
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
@@ -13,6 +16,7 @@ import (
 const leaseGone = "no such lease: it was released, expired, was broken, or never was"
 
 func (c Acquire) decide(t *Table, now Now, d *Decided) {
+	c.Names = unique(c.Names)
 	if err := c.valid(); err != nil {
 		d.refuse(c.Ref, c.Number, Invalid, err.Error())
 		return
@@ -22,8 +26,14 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 	if answered || t.repeated(c, args, d) {
 		return
 	}
-	if why := t.crowded(s, c.Names[0]); why != "" {
-		d.refuse(c.Ref, c.Number, Exhausted, why)
+	// Whoever waits already comes first.
+	for _, name := range c.Names {
+		if l := t.locks[name]; l != nil {
+			t.serve(now, l, d)
+		}
+	}
+	if why, message := t.crowded(s, c); why != "" {
+		d.refuse(c.Ref, c.Number, why, message)
 		return
 	}
 	w := &waiter{ref: c.Ref, session: s, acquire: c, args: args, asked: now.High, place: c.Ticket}
@@ -31,23 +41,36 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 		t.arrivals++
 		w.place = Place{t.Epoch(), t.arrivals}
 	}
-	w.lock = t.lockOf(c.Names[0], true)
-	t.settle(w.lock)
-	first := w.lock.next()
-	free := len(w.lock.holders) == 0 && (first == nil || w.place.compare(first.place) < 0)
-	switch {
+	w.locks = w.one[:0]
+	for _, name := range c.Names {
+		w.locks = append(w.locks, t.lockOf(name, true))
+	}
+	switch free := w.grantable(); {
 	case free && t.mayGrant(now):
 		t.grant(now, w, d)
 	case c.Try && !free:
-		d.reply(c.Ref, c.Number, t.held(now, w.lock))
+		d.reply(c.Ref, c.Number, t.held(now, w))
 	default:
 		t.join(w)
 		if free {
-			t.starved = append(t.starved, w.lock)
+			t.starved = append(t.starved, w.locks...)
 		}
 		d.reply(c.Ref, c.Number, Waiting{Place: w.place})
 	}
-	t.forget(w.lock)
+	for _, l := range w.locks {
+		t.forget(l)
+	}
+}
+
+// unique removes the second and later of equal names.
+func unique(names []string) []string {
+	for i := 1; i < len(names) && len(names) <= 2*NamesMax; i++ {
+		if slices.Contains(names[:i], names[i]) {
+			names = slices.Delete(slices.Clone(names), i, i+1)
+			i--
+		}
+	}
+	return names
 }
 
 // asker finds the session that a request is made for; nil when it shall have
@@ -67,11 +90,11 @@ func (t *Table) asker(now Now, c Acquire, args uint64, d *Decided) (s *session, 
 	if s = t.onStream(c.Session, c.Generation, c.Ref, d); s == nil {
 		return nil, true
 	}
-	return s, t.known(s, c, args, d)
+	return s, t.known(now, s, c, args, d)
 }
 
 // known answers a request of a stream that was asked before.
-func (t *Table) known(s *session, c Acquire, args uint64, d *Decided) bool {
+func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) bool {
 	low := max(s.finished, s.finishedUp)
 	_, done := s.done[c.Number]
 	_, cancelled := s.cancelled[c.Number]
@@ -90,6 +113,7 @@ func (t *Table) known(s *session, c Acquire, args uint64, d *Decided) bool {
 	case w != nil:
 		w.ref = c.Ref
 		d.reply(c.Ref, c.Number, Waiting{Place: w.place})
+		t.serve(now, nil, d, w.locks...)
 	default:
 		return false
 	}
@@ -132,45 +156,96 @@ func (t *Table) repeated(c Acquire, args uint64, d *Decided) bool {
 	return false
 }
 
-// crowded says which limit a new lease of the session, or waiter for the name,
-// would pass.
-func (t *Table) crowded(s *session, name string) string {
-	l := t.locks[name]
+// crowded says which limit a new lease of the session, or waiter for the names,
+// would pass, or that a name is used otherwise.
+func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 	switch {
 	case s != nil && s.leases.n >= t.limits.LeasesPerSession:
-		return fmt.Sprintf("the session holds %d leases, its limit", s.leases.n)
+		return Exhausted, fmt.Sprintf("the session holds %d leases, its limit", s.leases.n)
 	case len(t.leases) >= t.limits.Leases:
-		return fmt.Sprintf("the cell has %d leases, its limit", len(t.leases))
+		return Exhausted, fmt.Sprintf("the cell has %d leases, its limit", len(t.leases))
 	case s == nil && len(t.sessions) >= t.limits.Sessions:
-		return fmt.Sprintf("the cell has %d sessions, its limit", len(t.sessions))
+		return Exhausted, fmt.Sprintf("the cell has %d sessions, its limit", len(t.sessions))
 	case t.waiters >= t.limits.Waiters:
-		return fmt.Sprintf("the cell has %d waiters, its limit", t.waiters)
-	case l != nil && len(l.queue) >= t.limits.WaitersPerName:
-		return fmt.Sprintf("the name has %d waiters, its limit", len(l.queue))
+		return Exhausted, fmt.Sprintf("the cell has %d waiters, its limit", t.waiters)
+	case t.values+len(c.Value) > t.limits.ValueBytes:
+		return Exhausted, fmt.Sprintf("the cell has %d bytes of values; %d more would pass its limit", t.values, len(c.Value))
 	}
-	return ""
+	for _, name := range c.Names {
+		l := t.locks[name]
+		switch {
+		case l == nil:
+		case len(l.queue) >= t.limits.WaitersPerName:
+			return Exhausted, fmt.Sprintf("%q has %d waiters, its limit", name, len(l.queue))
+		case !l.idle() && l.slots != c.Slots:
+			return Conflict, fmt.Sprintf("%q is used as %s, and was asked for as %s", name, use(l.slots), use(c.Slots))
+		}
+	}
+	return "", ""
 }
 
-func (t *Table) held(now Now, l *lock) Refused {
-	r := Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name)}
-	if len(l.holders) > 0 {
-		h := t.holder(now, l.holders[0])
-		r.Holder = &h
+func use(slots uint32) string {
+	if slots == 0 {
+		return "a lock"
 	}
-	return r
+	return fmt.Sprintf("%d slots", slots)
+}
+
+// held says which of its names a try could not have.
+func (t *Table) held(now Now, w *waiter) Refused {
+	for _, l := range w.locks {
+		switch {
+		case l.takes(w) && l.turnOf(w):
+			continue
+		case len(l.holders) > 0:
+			h := t.holder(now, l.holders[0], l)
+			return Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name), Holder: &h}
+		case l.closed != nil:
+			return Refused{Reason: Held, Message: fmt.Sprintf(
+				"%q is closed for %v more: its lease ended without its holder's doing", l.name, l.closed.remains(now))}
+		}
+		return Refused{Reason: Held, Message: fmt.Sprintf("others wait for %q", l.name)}
+	}
+	panic("locktable: refused although every name is free")
+}
+
+// remains is what is left of a lock-delay.
+func (c *closure) remains(now Now) time.Duration {
+	if !c.timed {
+		return c.left
+	}
+	return max(c.until-now.High, 0)
 }
 
 func (c Acquire) valid() error {
-	if len(c.Names) != 1 {
-		return fmt.Errorf("%d names were given; one was expected", len(c.Names))
+	if len(c.Names) < 1 || len(c.Names) > NamesMax {
+		return fmt.Errorf("%d names were given; 1 to %d were expected", len(c.Names), NamesMax)
 	}
-	if err := ValidName(c.Names[0]); err != nil {
-		return err
+	for _, name := range c.Names {
+		if err := ValidName(name); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Mode == Slots:
+		if err := ValidSlots(int64(c.Slots)); err != nil {
+			return err
+		}
+	case c.Mode > Slots:
+		return fmt.Errorf("the mode is %d; %d to %d was expected", c.Mode, Exclusive, Slots)
+	case c.Slots != 0:
+		return errors.New("slots were given for a lease that is not one of slots")
 	}
 	if c.Session == (ID{}) {
 		if err := ValidTTL(c.TTL); err != nil {
 			return err
 		}
+	}
+	if err := ValidLockDelay(c.LockDelay); err != nil {
+		return err
+	}
+	if err := ValidValue(c.Value); err != nil {
+		return err
 	}
 	return ValidLabel(c.Label)
 }
@@ -188,9 +263,12 @@ func (c Acquire) fingerprint() uint64 {
 		text(name)
 	}
 	text(c.Label)
+	text(string(c.Value))
 	h.Write(c.Session[:])
-	binary.LittleEndian.PutUint64(n[:], uint64(c.TTL))
-	h.Write(n[:])
+	for _, x := range []uint64{uint64(c.TTL), uint64(c.LockDelay), uint64(c.Mode), uint64(c.Slots)} {
+		binary.LittleEndian.PutUint64(n[:], x)
+		h.Write(n[:])
+	}
 	return h.Sum64()
 }
 
@@ -259,15 +337,16 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 		d.refuse(c.Ref, 0, Invalid, err.Error())
 		return
 	}
+	var l *lease
 	k := t.locks[c.Name]
 	if k != nil {
-		t.settle(k)
+		t.serve(now, k, d)
+		l = k.heldUnder(c.Token)
 	}
-	if k == nil || k.holderToken() != c.Token {
+	if l == nil {
 		d.refuse(c.Ref, 0, TokenMismatch, mismatch(k, c))
 		return
 	}
-	l := k.holders[0]
 	stream := l.session.stream
 	switch {
 	case c.Now:
@@ -295,8 +374,7 @@ func mismatch(k *lock, c Break) string {
 func (c List) decide(t *Table, now Now, d *Decided) {
 	if c.Name != "" {
 		var p Page
-		if k := t.locks[c.Name]; k != nil {
-			t.settle(k)
+		if k := t.locks[c.Name]; k != nil && k.seen() {
 			p.Locks = append(p.Locks, t.lockView(now, k, c))
 		}
 		d.reply(c.Ref, 0, p)
@@ -315,27 +393,44 @@ func (c List) decide(t *Table, now Now, d *Decided) {
 			p.Next = p.Locks[len(p.Locks)-1].Name
 			return false
 		}
-		p.Locks = append(p.Locks, t.lockView(now, t.locks[name], c))
+		if k := t.locks[name]; k.seen() {
+			p.Locks = append(p.Locks, t.lockView(now, k, c))
+		}
 		return true
 	})
 	d.reply(c.Ref, 0, p)
 }
 
-// waitersShown bounds the waiters of one name in a listing.
-const waitersShown = 1000
+// waitersShown and holdersShown bound those of one name in a listing.
+const (
+	waitersShown = 1000
+	holdersShown = 1000
+)
+
+// seen reports whether a name is listed: one that is only observed is free.
+func (l *lock) seen() bool { return !l.idle() || l.closed != nil }
 
 func (t *Table) lockView(now Now, k *lock, c List) Lock {
-	v := Lock{Name: k.name}
+	v := Lock{Name: k.name, Slots: k.slots}
+	if k.closed != nil {
+		v.ClosedFor = k.closed.remains(now)
+	}
 	for _, l := range k.holders {
-		if !l.session.over {
-			v.Holders = append(v.Holders, t.holder(now, l))
+		if l.session.over {
+			continue
+		}
+		if len(v.Holders) == 0 {
+			v.Value = l.extra.value
+		}
+		if len(v.Holders) < holdersShown {
+			v.Holders = append(v.Holders, t.holder(now, l, k))
 		}
 	}
 	if c.WithoutQueue {
 		return v
 	}
 	for _, w := range k.queue[:min(len(k.queue), waitersShown)] {
-		x := Waiter{Label: w.acquire.Label}
+		x := Waiter{Label: w.acquire.Label, Shared: w.shared()}
 		if w.session != nil {
 			x.Handle = Handle(t.secret, w.session.id)
 			if x.Label == "" {

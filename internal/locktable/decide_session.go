@@ -88,6 +88,7 @@ func (t *Table) keep(now Now, s *session, held, wanted []uint64, d *Decided) {
 	for _, n := range held {
 		have[guard.Token(n)] = true
 	}
+	t.unobserveAll(s)
 	for l := s.leases.head; l != nil; {
 		next := l.next
 		if l.request != 0 && !want[l.request] && !have[l.token] {
@@ -173,10 +174,11 @@ func (c OpenSession) decide(t *Table, now Now, d *Decided) {
 
 func (c Detach) decide(t *Table, _ Now, _ *Decided) {
 	s := t.sessions[c.Session]
-	if s == nil || s.generation != c.Generation {
+	if s == nil || s.generation != c.Generation || s.stream != c.Ref {
 		return
 	}
 	s.stream = nil
+	t.unobserveAll(s)
 	for _, n := range sortedKeys(s.waiting) {
 		s.waiting[n].ref = nil
 	}
@@ -257,6 +259,7 @@ func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Close
 		t.leave(now, w, d)
 		d.refuse(ref, 0, Gone, sessionGone)
 	}
+	t.unobserveAll(s)
 	d.reply(s.stream, 0, why)
 	s.stream = nil
 }

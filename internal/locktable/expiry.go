@@ -52,7 +52,7 @@ func (t *Table) renew(now Now, s *session) {
 	s.silentAt = now.High + 2*s.ttl/RenewalsPerTTL
 	if s.suspect != 0 {
 		s.suspect = 0
-		t.due.add(s.silentAt, s)
+		t.due.add(s.silentAt, appointment{s: s})
 	}
 }
 
@@ -66,7 +66,11 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 			more = true
 			break
 		}
-		t.look(now, t.due.next(), d)
+		if x := t.due.next(); x.lock != nil {
+			t.lookClosed(now, x.lock, d)
+		} else {
+			t.look(now, x.s, d)
+		}
 	}
 	t.outcomes.turn(now, budget)
 	if complete {
@@ -104,7 +108,29 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 		// Again when the silence has doubled.
 		s.silentAt = now.High + max(now.High-s.quiet, time.Millisecond)
 	}
-	t.due.add(min(s.silentAt, s.deadline), s)
+	t.due.add(min(s.silentAt, s.deadline), appointment{s: s})
+}
+
+// lookClosed handles a name that is closed: what is left of the lock-delay is
+// logged as silence is, and at its end the name is served.
+func (t *Table) lookClosed(now Now, l *lock, d *Decided) {
+	c := l.closed
+	if c == nil {
+		return
+	}
+	if !c.timed {
+		*c = closure{left: c.left, timed: true, since: now.High, until: now.High + c.left, logNext: now.High + TenureGrace}
+	}
+	if c.until <= now.Low {
+		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_OPENED, Name: l.name})
+		t.serve(now, l, d)
+		return
+	}
+	if c.logNext <= now.Low {
+		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: l.name, LeftNano: int64(c.until - now.Low)})
+		c.logNext = now.High + max(now.High-c.since, time.Millisecond)
+	}
+	t.due.add(min(c.logNext, c.until), appointment{lock: l})
 }
 
 // suspects holds the sessions whose time is up, in the order in which it was.
@@ -148,8 +174,9 @@ func (q *suspects) pop() {
 	q.items = q.items[1:]
 }
 
-// agenda orders the sessions by when they must be looked at. A session that is
-// not suspect has one entry; it may come up early and is then put back.
+// agenda orders sessions, and names that are closed, by when they must be
+// looked at. A session that is not suspect has one entry; it may come up early
+// and is then put back.
 type agenda struct {
 	items []appointment
 	drawn uint64
@@ -159,14 +186,16 @@ type appointment struct {
 	at    time.Duration
 	order uint64
 	s     *session
+	lock  *lock
 }
 
-func (a *agenda) add(at time.Duration, s *session) {
+func (a *agenda) add(at time.Duration, x appointment) {
 	a.drawn++
-	heap.Push(a, appointment{at: at, order: a.drawn, s: s})
+	x.at, x.order = at, a.drawn
+	heap.Push(a, x)
 }
 
-func (a *agenda) next() *session { return heap.Pop(a).(appointment).s }
+func (a *agenda) next() appointment { return heap.Pop(a).(appointment) }
 
 func (a *agenda) Len() int { return len(a.items) }
 

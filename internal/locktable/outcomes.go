@@ -29,7 +29,7 @@ func newOutcomes() outcomes {
 	return outcomes{live: map[ID]*lease{}, ended: map[ID]*outcome{}, waiting: map[ID]*waiter{}}
 }
 
-func (o *outcomes) begin(l *lease) { o.live[l.requestKey] = l }
+func (o *outcomes) begin(l *lease) { o.live[l.extra.requestKey] = l }
 
 // end notes the end of a lease; left is what remains of OutcomeKept, 0: all.
 func (o *outcomes) end(key ID, args uint64, left time.Duration) {

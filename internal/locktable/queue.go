@@ -9,40 +9,40 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// waiter is an acquire that waits for its turn.
+// waiter is an acquire that waits for its turn, in the queue of each of its
+// names at the same place.
 type waiter struct {
 	// ref is nil while the session's stream is detached: the waiter then keeps
 	// its place and is passed over.
 	ref   Ref
 	place Place
-	lock  *lock
+	locks []*lock
 	asked time.Duration
 	// session is nil when the grant will open one of its own.
 	session *session
 	acquire Acquire
 	args    uint64
+
+	one [1]*lock
 }
+
+func (w *waiter) shared() bool { return w.acquire.Mode == Shared }
 
 func (p Place) compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Epoch, q.Epoch), cmp.Compare(p.Sequence, q.Sequence))
 }
 
-// next returns the first waiter that can be granted to.
-func (l *lock) next() *waiter {
-	for _, w := range l.queue {
-		if w.ref != nil {
-			return w
-		}
-	}
-	return nil
-}
-
-// join puts a waiter in its place.
+// join puts a waiter in its place in every queue.
 func (t *Table) join(w *waiter) {
-	l := w.lock
-	at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
-	l.queue = slices.Insert(l.queue, at, w)
+	for _, l := range w.locks {
+		if l.idle() {
+			l.slots = w.acquire.Slots
+		}
+		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
+		l.queue = slices.Insert(l.queue, at, w)
+	}
 	t.waiters++
+	t.values += len(w.acquire.Value)
 	switch a := &w.acquire; {
 	case a.Number != 0:
 		put(&w.session.waiting, a.Number, w)
@@ -59,13 +59,15 @@ func (t *Table) join(w *waiter) {
 
 // unjoin takes a waiter out of everything that knows it.
 func (t *Table) unjoin(w *waiter) {
-	l := w.lock
-	at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
-	for l.queue[at] != w {
-		at++
+	for _, l := range w.locks {
+		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
+		for l.queue[at] != w {
+			at++
+		}
+		l.queue = slices.Delete(l.queue, at, at+1)
 	}
-	l.queue = slices.Delete(l.queue, at, at+1)
 	t.waiters--
+	t.values -= len(w.acquire.Value)
 	switch a := &w.acquire; {
 	case a.Number != 0:
 		delete(w.session.waiting, a.Number)
@@ -83,33 +85,107 @@ func (t *Table) unjoin(w *waiter) {
 // leave takes a waiter away and lets whoever that unblocks move up.
 func (t *Table) leave(now Now, w *waiter, d *Decided) {
 	t.unjoin(w)
-	t.serve(now, w.lock, d)
+	t.serve(now, nil, d, w.locks...)
 }
 
-// serve grants a name to the first waiter that can take it, and forgets a name
-// that nobody wants.
-func (t *Table) serve(now Now, l *lock, d *Decided) {
-	t.settle(l)
-	for len(l.holders) == 0 {
-		w := l.next()
-		if w == nil {
-			break
-		}
-		if !t.mayGrant(now) {
-			t.starved = append(t.starved, l)
-			break
-		}
-		t.unjoin(w)
-		t.grant(now, w, d)
+// takes reports whether a name has room for a waiter, whoever else waits.
+func (l *lock) takes(w *waiter) bool {
+	if l.closed != nil && !w.shared() {
+		return false
 	}
+	switch n := len(l.holders); w.acquire.Mode {
+	case Slots:
+		return n < int(l.slots) || l.idle()
+	case Shared:
+		return n == 0 || l.holders[0].mode == Shared
+	default:
+		return n == 0
+	}
+}
+
+// turnOf reports whether nobody stands before a waiter that it may not pass:
+// shared may pass shared, and everybody passes who is detached.
+func (l *lock) turnOf(w *waiter) bool {
+	for _, x := range l.queue {
+		if x == w || x.place.compare(w.place) > 0 {
+			return true
+		}
+		if x.ref != nil && !(x.shared() && w.shared()) {
+			return false
+		}
+	}
+	return true
+}
+
+// grantable reports whether a waiter can have all its names now.
+func (w *waiter) grantable() bool {
+	for _, l := range w.locks {
+		if !l.takes(w) || !l.turnOf(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// serve lets the waiters of names have them as far as they can, and forgets
+// names that nobody wants. What one grant or departure unblocks elsewhere is
+// served too, one name after the other.
+func (t *Table) serve(now Now, l *lock, d *Decided, more ...*lock) {
+	if l != nil {
+		t.unserved = append(t.unserved, l)
+	}
+	t.unserved = append(t.unserved, more...)
+	if t.serving {
+		return
+	}
+	t.serving = true
+	for i := 0; i < len(t.unserved); i++ {
+		t.pass(now, t.unserved[i], d)
+	}
+	clear(t.unserved)
+	t.unserved, t.serving = t.unserved[:0], false
+}
+
+// pass goes through the queue of a name once.
+func (t *Table) pass(now Now, l *lock, d *Decided) {
+	t.settle(l)
+	for i := 0; i < len(l.queue) && !l.full(); {
+		w := l.queue[i]
+		switch {
+		case w.ref == nil:
+			i++
+			continue
+		case w.grantable():
+			if !t.mayGrant(now) {
+				t.starved = append(t.starved, l)
+				l.tell(d)
+				return
+			}
+			t.unjoin(w)
+			t.grant(now, w, d)
+			continue
+		case w.shared():
+			// It may be held up elsewhere; shared ones behind it may pass.
+			i++
+			continue
+		}
+		break
+	}
+	l.tell(d)
 	t.forget(l)
+}
+
+// full reports whether nobody at all can be granted a name now.
+func (l *lock) full() bool {
+	n := len(l.holders)
+	return n > 0 && (l.holders[0].mode == Exclusive || l.slots > 0 && n >= int(l.slots))
 }
 
 // mayGrant says whether the next token stays within the clock's line. A counter
 // that stands beyond it already goes on.
 func (t *Table) mayGrant(now Now) bool { return t.counter != Line(now.Wall) }
 
-// grant gives the name to who waited or asked. The token is the counter's next.
+// grant gives a waiter its names. The token is the counter's next.
 func (t *Table) grant(now Now, w *waiter, d *Decided) {
 	a := &w.acquire
 	s := w.session
@@ -121,20 +197,43 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 		s = t.sessions[a.Own]
 	}
 	token := t.counter + 1
-	t.emit(d, &recordpb.Event{
+	e := &recordpb.Event{
 		Kind: recordpb.Kind_KIND_GRANTED, Session: s.id.bytes(), Token: uint64(token),
-		Grants: []*recordpb.Grant{{Name: w.lock.name, Fence: uint64(token)}},
-		Mode:   recordpb.Mode_MODE_EXCLUSIVE, Request: a.Number, Finished: s.finishedUp, Args: w.args,
+		Grants: make([]*recordpb.Grant, 0, len(w.locks)), Mode: a.Mode.record(), Slots: a.Slots,
+		Request: a.Number, Finished: s.finishedUp, Args: w.args,
 		Lease: a.Lease.bytes(), RequestKey: a.RequestKey.bytes(), Salt: a.Salt,
-		Label: a.Label, AtUnixNano: now.Wall.UnixNano(),
-	})
+		Label: a.Label, Value: a.Value, LockDelayNano: int64(a.LockDelay), AtUnixNano: now.Wall.UnixNano(),
+	}
+	for _, l := range w.locks {
+		g := &recordpb.Grant{Name: l.name, Fence: uint64(l.fence(a.Mode, token))}
+		if a.Mode == Slots {
+			g.Slot = l.freeSlot()
+		}
+		e.Grants = append(e.Grants, g)
+	}
+	t.emit(d, e)
 	answer := granted(t.leases[token])
 	answer.Waited = max(now.Low-w.asked, 0)
 	d.reply(w.ref, a.Number, answer)
+	t.serve(now, nil, d, w.locks...)
+}
+
+// freeSlot is the lowest slot that nobody holds. The holders are in the order
+// of their slots, so it is where the two orders part.
+func (l *lock) freeSlot() uint32 {
+	lo, hi := 0, len(l.holders)
+	for lo < hi {
+		if mid := (lo + hi) / 2; l.holders[mid].on(l).slot == uint32(mid)+1 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return uint32(lo) + 1
 }
 
 func granted(l *lease) Granted {
-	g := Granted{Token: l.token, TTL: l.session.ttl, Salt: l.salt, Session: l.session.id}
+	g := Granted{Token: l.token, TTL: l.session.ttl, Salt: l.extra.salt, Session: l.session.id}
 	l.holds(func(h *hold) {
 		g.Grants = append(g.Grants, Grant{Name: h.lock.name, Fence: h.fence, Slot: h.slot})
 	})
@@ -156,7 +255,13 @@ func (t *Table) conclude(now Now, l *lease, e *recordpb.Event, d *Decided) {
 	e.Session, e.Token, e.Finished = s.id.bytes(), uint64(l.token), s.finishedUp
 	e.AtUnixNano = now.Wall.UnixNano()
 	t.emit(d, e)
-	l.holds(func(h *hold) { t.serve(now, h.lock, d) })
+	t.serve(now, nil, d, l.locks()...)
+}
+
+func (l *lease) locks() []*lock {
+	all := make([]*lock, 0, 1+len(l.extra.more))
+	l.holds(func(h *hold) { all = append(all, h.lock) })
+	return all
 }
 
 // Work goes on with what the ends of sessions left to do: it takes out at most
@@ -170,15 +275,13 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 			t.ended = t.ended[1:]
 			continue
 		}
-		t.drop(l)
-		l.holds(func(h *hold) { t.serve(now, h.lock, d) })
+		t.drop(l, false)
+		t.serve(now, nil, d, l.locks()...)
 	}
 	if len(t.starved) > 0 && t.mayGrant(now) {
 		again := t.starved
 		t.starved = nil
-		for _, l := range again {
-			t.serve(now, l, d)
-		}
+		t.serve(now, nil, d, again...)
 	}
 	return len(t.ended) > 0 || len(t.starved) > 0
 }
@@ -188,7 +291,7 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 func (t *Table) Settle() {
 	for _, s := range t.ended {
 		for l := s.leases.head; l != nil; l = s.leases.head {
-			t.drop(l)
+			t.drop(l, false)
 			l.holds(func(h *hold) { t.forget(h.lock) })
 		}
 	}
@@ -196,20 +299,22 @@ func (t *Table) Settle() {
 }
 
 // holder describes who has a name.
-func (t *Table) holder(now Now, l *lease) Holder {
+func (t *Table) holder(now Now, l *lease, k *lock) Holder {
 	s := l.session
 	s.timing()
 	return Holder{
 		Token: l.token, Handle: Handle(t.secret, s.id), Label: cmp.Or(l.label, s.label),
 		Since: time.Unix(0, l.since), ExpiresIn: min(max(s.deadline-now.High, 0), s.ttl),
-		Slot: l.first.slot, Shared: l.mode == recordpb.Mode_MODE_SHARED, Breaking: l.breaking != nil,
+		Slot: l.on(k).slot, Shared: l.mode == Shared, Breaking: l.breaking != nil,
 	}
 }
 
-// holderToken is the token under which a name is held, 0 when it is free.
-func (l *lock) holderToken() guard.Token {
-	if len(l.holders) == 0 {
-		return 0
+// heldUnder finds the holder of a name with a token.
+func (l *lock) heldUnder(token guard.Token) *lease {
+	for _, h := range l.holders {
+		if h.token == token {
+			return h
+		}
 	}
-	return l.holders[0].token
+	return nil
 }

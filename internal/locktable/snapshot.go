@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
@@ -19,6 +20,7 @@ type Frozen struct {
 	sessions []frozenSession
 	leases   []frozenLease
 	outcomes []outcome
+	closed   []frozenClosure
 }
 
 type frozenSession struct {
@@ -31,6 +33,11 @@ type frozenSession struct {
 type frozenLease struct {
 	*lease
 	breaking *breaking
+}
+
+type frozenClosure struct {
+	name string
+	left time.Duration
 }
 
 // Freeze copies what is decided. now is the time from which the remains of
@@ -47,6 +54,19 @@ func (t *Table) Freeze(now Now) *Frozen {
 	for _, l := range t.leases { //tidy:unordered sorted by Events
 		if !l.session.over {
 			f.leases = append(f.leases, frozenLease{lease: l, breaking: l.breaking})
+		}
+	}
+	for _, k := range t.locks { //tidy:unordered sorted by Events
+		if k.closed != nil {
+			f.closed = append(f.closed, frozenClosure{k.name, k.closed.left})
+		}
+	}
+	// What the work list will close.
+	for _, s := range t.ended {
+		for l := s.leases.head; l != nil; l = l.next {
+			if d := l.extra.delay; d > 0 && s.expired {
+				l.holds(func(h *hold) { f.closed = append(f.closed, frozenClosure{h.lock.name, d}) })
+			}
 		}
 	}
 	for _, x := range t.outcomes.order {
@@ -73,6 +93,10 @@ func (s *session) decided() session {
 func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 	slices.SortFunc(f.sessions, func(a, b frozenSession) int { return slices.Compare(a.id[:], b.id[:]) })
 	slices.SortFunc(f.leases, func(a, b frozenLease) int { return cmp.Compare(a.token, b.token) })
+	slices.SortStableFunc(f.closed, func(a, b frozenClosure) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(b.left, a.left))
+	})
+	f.closed = slices.CompactFunc(f.closed, func(a, b frozenClosure) bool { return a.name == b.name })
 	return func(yield func(*recordpb.Event) bool) {
 		if !yield(&recordpb.Event{Kind: recordpb.Kind_KIND_CELL, Cell: f.cell, Secret: f.secret}) {
 			return
@@ -89,6 +113,11 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 				if !yield(e) {
 					return
 				}
+			}
+		}
+		for _, x := range f.closed {
+			if !yield(&recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: x.name, LeftNano: int64(x.left)}) {
+				return
 			}
 		}
 		for _, x := range f.outcomes {
@@ -129,9 +158,10 @@ func (s *frozenSession) events() []*recordpb.Event {
 
 func (l *frozenLease) events() []*recordpb.Event {
 	e := &recordpb.Event{
-		Kind: recordpb.Kind_KIND_GRANTED, Session: l.session.id.bytes(), Token: uint64(l.token), Mode: l.mode,
-		Request: l.request, Args: l.args, Lease: l.id.bytes(), RequestKey: l.requestKey.bytes(), Salt: l.salt,
-		Label: l.label, AtUnixNano: l.since,
+		Kind: recordpb.Kind_KIND_GRANTED, Session: l.session.id.bytes(), Token: uint64(l.token),
+		Mode: l.mode.record(), Slots: l.extra.slots, Request: l.request, Args: l.args, Lease: l.id.bytes(),
+		RequestKey: l.extra.requestKey.bytes(), Salt: l.extra.salt, Label: l.label, Value: l.extra.value,
+		LockDelayNano: int64(l.extra.delay), AtUnixNano: l.since,
 	}
 	l.holds(func(h *hold) {
 		e.Grants = append(e.Grants, &recordpb.Grant{Name: h.lock.name, Fence: uint64(h.fence), Slot: h.slot})

@@ -51,6 +51,9 @@ type Table struct {
 	suspects suspects
 	ended    []*session
 	starved  []*lock
+	unserved []*lock
+	serving  bool
+	values   int
 	told     bool
 }
 
@@ -75,7 +78,7 @@ type session struct {
 	done            map[uint64]struct{}
 	granted         map[uint64]*lease
 	leases          leaseList
-	over            bool
+	over, expired   bool
 
 	// Not decided. Times are usable time of this tenure.
 	stream     Ref
@@ -83,6 +86,7 @@ type session struct {
 	finishedUp uint64
 	waiting    map[uint64]*waiter
 	unary      map[*waiter]struct{}
+	observed   map[string]*lock
 	cancelled  map[uint64]struct{}
 	deadline   time.Duration
 	quiet      time.Duration
@@ -94,22 +98,33 @@ type session struct {
 // lease is one grant. All but its links is fixed once it is granted: a snapshot
 // may read it while the table goes on.
 type lease struct {
-	token      guard.Token
-	session    *session
-	first      hold
-	more       []hold
-	mode       recordpb.Mode
-	request    uint64
-	args       uint64
-	id         ID
-	requestKey ID
-	salt       []byte
-	label      string
-	since      int64
-	breaking   *breaking
+	token    guard.Token
+	session  *session
+	first    hold
+	mode     Mode
+	request  uint64
+	args     uint64
+	id       ID
+	label    string
+	since    int64
+	extra    *extra
+	breaking *breaking
 
 	prev, next *lease
 }
+
+// extra is what few leases have.
+type extra struct {
+	more       []hold
+	slots      uint32
+	value      []byte
+	delay      time.Duration
+	requestKey ID
+	salt       []byte
+}
+
+// none is the extra of most leases.
+var none = &extra{}
 
 // hold is one name of a lease.
 type hold struct {
@@ -123,11 +138,30 @@ type breaking struct {
 	at               int64
 }
 
-// lock is a name that is held or waited for.
+// lock is a name that is held, waited for, closed or observed. While it is held
+// or waited for it is used with one number of slots, 0 for a lock; the holders
+// of slots are in the order of their slots.
 type lock struct {
-	name    string
-	holders []*lease
-	queue   []*waiter
+	name      string
+	slots     uint32
+	holders   []*lease
+	queue     []*waiter
+	closed    *closure
+	observers []observer
+	shown     guard.Token
+}
+
+// closure is what is left of a lock-delay. left is decided.
+type closure struct {
+	left time.Duration
+
+	timed                 bool
+	since, until, logNext time.Duration
+}
+
+type observer struct {
+	s   *session
+	ref Ref
 }
 
 // New returns the empty table.
@@ -204,9 +238,12 @@ func (t *Table) lockOf(name string, make bool) *lock {
 	return l
 }
 
-// forget drops the record of a name that is neither held nor waited for.
+// idle reports whether a name is neither held nor waited for.
+func (l *lock) idle() bool { return len(l.holders) == 0 && len(l.queue) == 0 }
+
+// forget drops the record of a name that nothing is to be known of.
 func (t *Table) forget(l *lock) {
-	if len(l.holders) == 0 && len(l.queue) == 0 && t.locks[l.name] == l {
+	if l.idle() && l.closed == nil && len(l.observers) == 0 && t.locks[l.name] == l {
 		delete(t.locks, l.name)
 		t.names.remove(l.name)
 	}
@@ -217,7 +254,7 @@ func (t *Table) forget(l *lock) {
 func (t *Table) settle(l *lock) {
 	for i := 0; i < len(l.holders); {
 		if h := l.holders[i]; h.session.over {
-			t.drop(h)
+			t.drop(h, false)
 			continue
 		}
 		i++
@@ -227,9 +264,22 @@ func (t *Table) settle(l *lock) {
 // holds visits the names of a lease.
 func (l *lease) holds(visit func(h *hold)) {
 	visit(&l.first)
-	for i := range l.more {
-		visit(&l.more[i])
+	for i := range l.extra.more {
+		visit(&l.extra.more[i])
 	}
+}
+
+// on finds the lease's hold of a name that it holds.
+func (l *lease) on(k *lock) *hold {
+	if l.first.lock == k {
+		return &l.first
+	}
+	for i := range l.extra.more {
+		if h := &l.extra.more[i]; h.lock == k {
+			return h
+		}
+	}
+	panic("locktable: " + k.name + " has a holder that does not hold it")
 }
 
 // leaseList is the leases of a session in the order of their grants.

@@ -28,6 +28,7 @@ func HeaderOf(raw []byte) (Header, error) {
 		return Header{}, err
 	}
 	h := Header{Sum: sum}
+	var nonce []byte
 	err = eachField(body, func(f protowire.Number, number uint64, data []byte) {
 		switch f {
 		case 1:
@@ -39,11 +40,13 @@ func HeaderOf(raw []byte) (Header, error) {
 		case 4:
 			h.Durable = number
 		case 5:
-			if len(data) == len(h.Nonce) {
-				copy(h.Nonce[:], data)
-			}
+			nonce = data
 		}
 	})
+	if err == nil && len(nonce) != len(h.Nonce) {
+		err = fmt.Errorf("%w: a nonce of %d bytes", ErrDamaged, len(nonce))
+	}
+	copy(h.Nonce[:], nonce)
 	return h, err
 }
 

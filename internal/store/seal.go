@@ -75,16 +75,3 @@ type Mark struct {
 	Epoch, Number uint64
 	Nonce         Nonce
 }
-
-// MarkOf reads the mark of a sealed batch.
-func MarkOf(raw []byte) (Mark, error) {
-	b, _, err := OpenBatch(raw)
-	if err != nil {
-		return Mark{}, err
-	}
-	m := Mark{Epoch: b.Epoch, Number: b.Number}
-	if copy(m.Nonce[:], b.Nonce) != len(m.Nonce) {
-		return Mark{}, fmt.Errorf("%w: batch %d has a nonce of %d bytes", ErrDamaged, b.Number, len(b.Nonce))
-	}
-	return m, nil
-}

@@ -79,7 +79,8 @@ type Tenure interface {
 	// Lost is closed when the tenure seems over: a hint, never evidence.
 	Lost() <-chan struct{}
 	// Resign ends the tenure in favour of nobody, so that a standby need not
-	// wait.
+	// wait. Whatever its outcome, the tenure gives no sign of life any more:
+	// whoever is done with a tenure, for any reason, calls it.
 	Resign(ctx context.Context) error
 }
 

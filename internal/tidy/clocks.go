@@ -19,12 +19,14 @@ var unixReaders = []string{
 
 // clockReaders may read clocks, each for its reason.
 var clockReaders = map[string]string{
-	"internal/clock":    "it is the reader",
-	"internal/testwait": "it waits for real time on behalf of tests",
-	"internal/tidy":     "it names what it looks for",
-	"internal/worlds":   "tests only",
-	"tools":             "no part of the product",
-	"bench":             "it measures",
+	"guard/guardtest":          "it is tests",
+	"internal/store/storetest": "it is tests",
+	"internal/clock":           "it is the reader",
+	"internal/testwait":        "it waits for real time on behalf of tests",
+	"internal/tidy":            "it names what it looks for",
+	"internal/worlds":          "tests only",
+	"tools":                    "no part of the product",
+	"bench":                    "it measures",
 }
 
 func clocks(t *Tree) []Finding {

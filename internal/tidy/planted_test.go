@@ -36,6 +36,8 @@ var plants = []planted{
 	{"the trust window computes with readings", "arrows", one("internal/trust/a.go", "package trust\nimport \"github.com/pawlproject/pawl/internal/clock\"\nvar _ clock.Reading\n"), ""},
 	{"a room nobody planned", "arrows", one("internal/misc/a.go", "package misc\n"), "no room for internal/misc"},
 	{"a test of the cell imports memstore", "arrows", one("internal/cell/a_test.go", "package cell\nimport _ \"github.com/pawlproject/pawl/internal/store/memstore\"\n"), ""},
+	{"a test of the link looks behind the cell", "arrows", one("internal/link/a_test.go", "package link\nimport _ \"github.com/pawlproject/pawl/internal/store\"\n"), ""},
+	{"the link looks behind the cell", "arrows", one("internal/link/a.go", "package link\nimport _ \"github.com/pawlproject/pawl/internal/store\"\n"), "internal/link may not import internal/store"},
 	{"a guard imports guard", "arrows", one("guard/pgguard/a.go", "package pgguard\nimport _ \"github.com/pawlproject/pawl/guard\"\n"), ""},
 	{"somebody else's package with our beginning", "arrows", one("guard/a.go", "package guard\nimport _ \"github.com/pawlproject/pawls\"\n"), ""},
 

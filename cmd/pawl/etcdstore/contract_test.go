@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"io"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ func open(t testing.TB, opts EmbeddedOptions) *Embedded {
 	}
 	opts.Clock = clock.Bubble()
 	opts.Stderr = io.Discard
+	opts.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	e, err := OpenEmbedded(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

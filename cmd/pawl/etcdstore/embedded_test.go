@@ -125,8 +125,10 @@ func TestFolderSwapped(t *testing.T) {
 		"restored": func(dir string) error {
 			return errors.Join(exec.Command("cp", "-a", dir, dir+".old").Run(), os.Rename(dir, dir+".gone"), os.Rename(dir+".old", dir))
 		},
-		"lock":     func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
-		"new lock": func(dir string) error { return exec.Command("cp", "--remove-destination", "/dev/null", filepath.Join(dir, "lock")).Run() },
+		"lock": func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
+		"new lock": func(dir string) error {
+			return exec.Command("cp", "--remove-destination", "/dev/null", filepath.Join(dir, "lock")).Run()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")

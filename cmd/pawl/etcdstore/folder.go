@@ -107,10 +107,12 @@ func (f *folder) take(ctx context.Context, clk clock.Clock) error {
 }
 
 func (f *folder) sign() error {
-	if err := f.lock.Truncate(0); err != nil {
-		return fmt.Errorf("sign the data folder's lock: %w", err)
+	name := fmt.Appendf(nil, "%d\n", os.Getpid())
+	_, err := f.lock.WriteAt(name, 0)
+	if err == nil {
+		err = f.lock.Truncate(int64(len(name)))
 	}
-	if _, err := f.lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0); err != nil {
+	if err != nil {
 		return fmt.Errorf("sign the data folder's lock: %w", err)
 	}
 	return nil
@@ -137,7 +139,8 @@ func identify(name string) (identity, error) {
 	if err := unix.Stat(name, &st); err != nil {
 		return identity{}, fmt.Errorf("look at %s: %w", name, err)
 	}
-	return identity{dev: uint64(st.Dev), ino: uint64(st.Ino)}, nil //nolint:unconvert // other widths on other systems
+	// Other systems have other widths.
+	return identity{dev: uint64(st.Dev), ino: uint64(st.Ino)}, nil
 }
 
 // free is the room under the folder for a process without special rights.
@@ -146,7 +149,7 @@ func (f *folder) free() (int64, error) {
 	if err := unix.Statfs(f.dir, &st); err != nil {
 		return 0, fmt.Errorf("look at the room under %s: %w", f.dir, err)
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // other widths on other systems
+	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
 // nodeID reads the node's id, and draws it where there is none.

@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -55,7 +56,9 @@ func (e *Embedded) lookAfter(ctx context.Context, reached kvlog.Seen) {
 			e.fail(errors.New("etcd stopped by itself"))
 			return
 		case <-ctx.Done():
-			u.note(e.seenNow(), e.opts.Clock.Now())
+			if e.folder.same() == nil {
+				u.note(e.seenNow(), e.opts.Clock.Now())
+			}
 			return
 		}
 	}
@@ -94,14 +97,10 @@ func (u *upkeep) warn(doing string, err error) {
 // makes any, and takes back the alarm that etcd raised when it was.
 func (u *upkeep) ease(ctx context.Context, seen kvlog.Seen, now clock.Reading) error {
 	backend := u.etcd.Server.Backend()
-	alarms := u.etcd.Server.Alarms()
-	raised := false
-	for _, a := range alarms {
-		raised = raised || a.Alarm == pb.AlarmType_NOSPACE
-	}
+	raised := slices.DeleteFunc(u.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm != pb.AlarmType_NOSPACE })
 	// etcd counts the file, free pages and all; only defragmenting shrinks it.
 	wasteful := backend.Size() > u.opts.Quota/10*6 && backend.SizeInUse() < backend.Size()/2
-	if !raised && !wasteful || u.eased && now.Longer(u.easedAt) < easeAfter {
+	if len(raised) == 0 && !wasteful || u.eased && now.Longer(u.easedAt) < easeAfter {
 		return nil
 	}
 	u.eased, u.easedAt = true, now
@@ -111,14 +110,17 @@ func (u *upkeep) ease(ctx context.Context, seen kvlog.Seen, now clock.Reading) e
 	if err := backend.Defrag(); err != nil {
 		return err
 	}
-	if !raised || backend.Size()+2*store.BatchMax > u.opts.Quota {
+	if backend.Size()+2*store.BatchMax > u.opts.Quota {
 		return nil
 	}
-	_, err := u.etcd.Server.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType_NOSPACE})
-	if err == nil {
+	for _, a := range raised {
+		disarm := &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: a.MemberID, Alarm: a.Alarm}
+		if _, err := u.etcd.Server.Alarm(ctx, disarm); err != nil {
+			return err
+		}
 		u.opts.Logger.Info("the store has room again", "bytes", backend.Size(), "quota", u.opts.Quota)
 	}
-	return err
+	return nil
 }
 
 // usage counts what is in use, since the rest of the file is used again.

@@ -164,7 +164,7 @@ func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBod
 		return nil, p
 	}
 	r := cell.AcquireRequest{
-		Name: b.Name, TTL: ttl, Label: b.Label, RequestID: b.RequestID, Identity: identityOf(ctx),
+		Names: []string{b.Name}, TTL: ttl, Label: b.Label, RequestID: b.RequestID, Identity: identityOf(ctx),
 	}
 	if b.Session != nil {
 		r.Session = *b.Session

@@ -20,7 +20,7 @@ import (
 type Problem struct {
 	Type   string `json:"type" doc:"Always about:blank; reason tells one problem from another."`
 	Title  string `json:"title"`
-	Status int    `json:"status"`
+	Status int    `json:"status" format:"int32"`
 	Detail string `json:"detail"`
 	Reason string `json:"reason" enum:"invalid,unauthenticated,denied,gone,held,conflict,token_mismatch,exhausted,unavailable,store_rolled_back"`
 	// Holder is set when the reason is held.

@@ -80,7 +80,7 @@ func NewHandler(o Options) (http.Handler, error) {
 			},
 		},
 		// The second is what application/problem+json is looked up by.
-		Formats: map[string]huma.Format{"application/json": strictJSON, "json": strictJSON},
+		Formats:                      map[string]huma.Format{"application/json": strictJSON, "json": strictJSON},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	})

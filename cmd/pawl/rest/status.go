@@ -3,9 +3,7 @@ package rest
 import (
 	"context"
 	"time"
-
 )
-
 
 // StatusBody is the state of the cell as operators see it.
 type StatusBody struct {
@@ -18,9 +16,9 @@ type StatusBody struct {
 	ActiveTTL    Duration `json:"active_ttl"`
 	Counter      Number   `json:"counter" doc:"The token counter of the cell."`
 	CounterAhead Duration `json:"counter_ahead" doc:"How far the counter stands ahead of the wall clock; negative: behind."`
-	Sessions     int      `json:"sessions"`
-	Leases       int      `json:"leases"`
-	Waiters      int      `json:"waiters"`
+	Sessions     int      `json:"sessions" format:"int32"`
+	Leases       int      `json:"leases" format:"int32"`
+	Waiters      int      `json:"waiters" format:"int32"`
 	Store        string   `json:"store"`
 	Batch        Number   `json:"batch" doc:"The last durable batch of the log."`
 	StoreUsed    Number   `json:"store_used_bytes"`

@@ -11,8 +11,9 @@ import (
 )
 
 // decodeStrict is json.Unmarshal that refuses what the standard decoder mends
-// in silence: repeated keys, of which the last would win, and text that is not
-// Unicode, of which different pieces would become equal.
+// in silence: repeated keys, of which the last would win, null, which it takes
+// for an absent key, and text that is not Unicode, of which different pieces
+// would become equal.
 func decodeStrict(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("the body is not valid UTF-8")
@@ -71,6 +72,8 @@ func checkValue(dec *json.Decoder) error {
 				return err
 			}
 		}
+	case nil:
+		return errors.New("there is a null; leave the key out instead")
 	default:
 		return nil
 	}

@@ -67,6 +67,9 @@ func look(pid int) change {
 
 func reapOthers(int) {}
 
+// reap does nothing: look has done it.
+func reap(int) {}
+
 // sweep kills the group of command and returns when it is empty.
 func sweep(command int, _ map[int]bool, _ cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known bool) {
 	const pause = 5 * time.Millisecond
@@ -104,6 +107,8 @@ func myGroup() group {
 }
 
 func stopped(int) bool { return false }
+
+func runs(int) bool { return false }
 
 func stopMyself() { _ = unix.Kill(os.Getpid(), syscall.SIGSTOP) }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -50,6 +51,18 @@ func TestMain(m *testing.M) {
 			os.Exit(mainStray(os.Args[2], os.Args[3]))
 		case roleFront:
 			os.Exit(mainFront())
+		}
+	}
+	// Started in the background of a script, or by nohup, this process and all
+	// that it starts would ignore what the tests send.
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(sig) {
+			c := make(chan os.Signal, 1)
+			signal.Notify(c, sig)
+			go func() {
+				<-c
+				os.Exit(1)
+			}()
 		}
 	}
 	os.Exit(m.Run())

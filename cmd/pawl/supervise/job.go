@@ -53,11 +53,10 @@ type Job struct {
 	Notice func(string)
 }
 
-// passedOn are the signals that go on to the command's group. SIGTSTP comes
-// only where the terminal was not handed over.
+// passedOn are the signals that go on to the command's group.
 var passedOn = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP,
+	syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
 // Catch diverts the signals that Run passes on into a channel. A signal that

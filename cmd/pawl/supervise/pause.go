@@ -35,6 +35,9 @@ func (r *run) handOver() bool {
 //     sees the job stopped. Continued, we ask the server first: hours may have
 //     passed.
 func (r *run) pause(ctx context.Context, by syscall.Signal) {
+	if runs(r.command) {
+		return // it has been continued since
+	}
 	wants := by == syscall.SIGTTIN || by == syscall.SIGTTOU
 	if wants && r.tty.ours() {
 		r.resume()

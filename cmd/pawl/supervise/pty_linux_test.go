@@ -230,6 +230,11 @@ func eventsOf(r *os.File) <-chan event {
 // saidLines are the lines of a terminal that the command said, not the echo.
 func saidLines(t *testing.T, master *os.File) <-chan string {
 	c := make(chan string, 64)
+	t.Cleanup(func() {
+		master.Close()
+		for range c {
+		}
+	})
 	go func() {
 		defer close(c)
 		for in := bufio.NewScanner(master); in.Scan(); {
@@ -400,7 +405,7 @@ func TestCtrlZAndTheLeaseIsLost(t *testing.T) {
 // Stopped past its deadline: the watcher ends the command, and the run comes
 // back to say so.
 func TestCtrlZPastTheDeadline(t *testing.T) {
-	s := pausedByCtrlZ(t, spec{TTL: 4 * time.Second})
+	s := pausedByCtrlZ(t, spec{TTL: 5 * time.Second, KillAfter: 3 * time.Second})
 	shell, err := unix.Getsid(s.run)
 	if err != nil {
 		t.Fatal(err)

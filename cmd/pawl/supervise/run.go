@@ -53,10 +53,13 @@ func Run(ctx context.Context, job Job, lease Lease) (Outcome, error) {
 		defer signal.Stop(own)
 		r.signals = own
 	}
-	children := make(chan os.Signal, 1)
+	// Ctrl-Z comes to us only where the command does not have the terminal.
+	children, stops := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	defer signal.Stop(children)
-	r.children = children
+	signal.Notify(stops, syscall.SIGTSTP)
+	defer signal.Stop(stops)
+	r.children, r.stops = children, stops
 	return r.run(ctx)
 }
 
@@ -66,6 +69,7 @@ type run struct {
 	path  string
 
 	signals  <-chan os.Signal
+	stops    <-chan os.Signal
 	children <-chan os.Signal
 	orders   outbox[order]
 	reports  <-chan report
@@ -73,13 +77,13 @@ type run struct {
 	cgroup   cgroup
 	spare    map[int]bool // children that were there before
 
-	watcher int // pid
-	command int // pid; 0 before it is reported
-	early   []syscall.Signal
-	ending  bool // the command was asked to end by an order of ours
-	lost    bool // the lease was lost, or its window had closed
-	paused  bool // this process was, past the watcher's time
-	late    bool // the watcher had not done its work in time
+	watcher int         // pid
+	command int         // pid; 0 before it is reported
+	early   []os.Signal // came before the command was started
+	ending  bool        // the command was asked to end by an order of ours
+	lost    bool        // the lease was lost, or its window had closed
+	paused  bool        // this process was, past the watcher's time
+	late    bool        // the watcher had not done its work in time
 	killAt  time.Duration
 }
 
@@ -174,176 +178,4 @@ func forkWatcher(argv []string, pipes ...*os.File) (int, error) {
 		Files: []uintptr{0, 1, 2},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
-}
-
-// lateShare of the margin is the time that the watcher has for a kill before
-// this process steps in.
-const lateShare = 4
-
-func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, error) {
-	lost, done := r.lease.Lost(), ctx.Done()
-	for {
-		// The watcher has this long to do what is due; then this process does it.
-		due := r.killAt + r.job.Margin/lateShare
-		if !r.late {
-			timer.Arm(due)
-		}
-		select {
-		case rep, ok := <-r.reports:
-			if !ok {
-				return r.watcherGone()
-			}
-			if rep.Kind == reportEnded || rep.Kind == reportFailed {
-				return r.finish(rep)
-			}
-			r.hear(ctx, rep)
-		case <-r.lease.Renewed():
-			r.renewed()
-		case <-lost:
-			lost = nil
-			r.lost = true
-			r.notice("the lease is lost: the command is asked to end")
-			r.end(true)
-		case <-done:
-			done = nil
-			r.end(false)
-		case sig := <-r.signals:
-			r.pass(sig.(syscall.Signal))
-		case <-r.children:
-			r.watch()
-		case <-timer.C():
-			// After a pause of our own, the watcher may have been paused as well, or
-			// its report may be on its way.
-			if now := clock.Boottime(); !r.paused && now > due+r.job.Margin/lateShare {
-				r.paused, r.killAt = true, now
-			} else if r.late = true; !look(r.watcher).exited {
-				r.lost = true
-				r.notice("the watcher is late: everything is killed")
-				_ = unix.Kill(r.watcher, syscall.SIGKILL)
-			}
-		}
-	}
-}
-
-func (r *run) notice(line string) {
-	if r.job.Notice != nil {
-		r.job.Notice(line)
-	}
-}
-
-func (r *run) renewed() {
-	if r.ending {
-		return
-	}
-	w := r.window()
-	r.killAt = w.Kill
-	r.orders.send(order{Kind: orderRenewed, Window: w})
-}
-
-// end has the command asked to end, once; KillAfter from now, at the latest
-// with the window, it is killed.
-func (r *run) end(lost bool) {
-	if r.ending {
-		return
-	}
-	r.ending = true
-	w := r.window().ending(clock.Boottime(), r.job.KillAfter)
-	r.killAt = w.Kill
-	r.orders.send(order{Kind: orderEnd, Window: w, Lost: lost})
-}
-
-// pass passes a signal on. The command hears of those that come before it is
-// started when it is.
-func (r *run) pass(sig syscall.Signal) {
-	if r.command == 0 {
-		r.early = append(r.early, sig)
-		return
-	}
-	r.orders.send(order{Kind: orderSignal, Signal: sig})
-}
-
-// watch looks after this process's children: a watcher that somebody stopped
-// goes on, and what was adopted from elsewhere is reaped.
-func (r *run) watch() {
-	if look(r.watcher).stopped != 0 {
-		_ = unix.Kill(r.watcher, syscall.SIGCONT)
-	}
-	reapOthers(r.watcher)
-}
-
-func (r *run) hear(ctx context.Context, rep report) {
-	switch rep.Kind {
-	case reportStarted:
-		r.command = rep.Pid
-		r.tty.started(rep.Pid)
-		if !rep.Cgroup && r.cgroup != "" {
-			r.cgroup = ""
-		}
-		for _, sig := range r.early {
-			r.pass(sig)
-		}
-		r.early = nil
-	case reportAsked:
-		r.lost = true
-		r.notice("the lease was not renewed in time: the command is asked to end")
-	case reportStopped:
-		r.pause(ctx, rep.Signal)
-	}
-}
-
-// finish ends a run whose watcher has nothing left to watch.
-func (r *run) finish(rep report) (Outcome, error) {
-	r.orders.close()
-	for range r.reports {
-	}
-	r.await(r.watcher)
-	r.tty.take()
-	if rep.Kind == reportFailed {
-		if rep.Lost {
-			return Failed(CodeLost, ReasonLost), errors.New("the lease ended before the command was started")
-		}
-		if rep.Cgroup {
-			return Failed(CodeNotExecutable, ReasonNotStarted), fmt.Errorf("start the command in a control group: %w", rep.Errno)
-		}
-		err := &StartError{Command: r.job.Args[0], Err: rep.Errno}
-		return err.Outcome(), err
-	}
-	o := ended(syscall.WaitStatus(rep.Status))
-	if o.Child.Code == nil {
-		r.tty.restore()
-	}
-	// Only what the watcher knew when the command ended counts: a lease that is
-	// lost behind a finished command does not undo its work.
-	if rep.Lost && (r.lost || !r.ending) {
-		o = o.overruled(CodeLost, ReasonLost)
-	}
-	return o, nil
-}
-
-// watcherGone ends a run whose watcher died: everything that it has left is a
-// child of this process by now.
-func (r *run) watcherGone() (Outcome, error) {
-	r.orders.close()
-	ws, known := sweep(r.command, r.spare, r.cgroup, r.children)
-	r.tty.take()
-	r.tty.restore()
-	o := Failed(128+int(syscall.SIGKILL), ReasonWatcherGone)
-	if known {
-		o.Child = ended(ws).Child
-	}
-	if r.lost || clock.Boottime() >= r.lease.Deadline() {
-		return o.overruled(CodeLost, ReasonLost), nil
-	}
-	if r.command == 0 {
-		return Failed(CodeNotExecutable, ReasonNotStarted), errors.New("the watcher ended at once")
-	}
-	return o, nil
-}
-
-func (r *run) await(pid int) {
-	for {
-		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
-			return
-		}
-	}
 }

@@ -245,6 +245,19 @@ func TestWhatWasThereBeforeIsSpared(t *testing.T) {
 	}
 }
 
+// With nobody left to sweep, the command itself dies with its watcher.
+func TestCommandDiesWithTheWatcherWhileTheRunIsStopped(t *testing.T) {
+	j, all := escaped(t, spec{Contain: ContainProcesses})
+	w := watcherOf(t, j.cmd.Process.Pid)
+	j.signal(unix.SIGSTOP)
+	testwait.Until(t, bound, "the run is stopped", func() bool { return stopped(j.cmd.Process.Pid) })
+	w.kill()
+	goneSoon(t, all[0])
+	j.signal(unix.SIGCONT)
+	j.want("137 pawl watcher_gone KILL")
+	noneLeft(t, all)
+}
+
 func TestWatcherStoppedIsContinued(t *testing.T) {
 	j, all := escaped(t, spec{})
 	w := watcherOf(t, j.cmd.Process.Pid)
@@ -291,6 +304,23 @@ func TestLeaseLost(t *testing.T) {
 		j := start(t, spec{Args: []string{"true"}})
 		j.want("0 child exited 0")
 	})
+}
+
+// A command that somebody stopped stays stopped: not even the request to end
+// may continue it when the lease is not ours.
+func TestLeaseLostWhileTheCommandIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, spec{KillAfter: bound, Args: script(dir, `trap 'echo went on; exit 0' TERM CONT; up; while :; do sleep 0.05; done`)})
+	p := started(t, dir, "leader")
+	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "the command is stopped", func() bool { return stopped(p.pid) })
+	j.tell(tell{Lost: true})
+	j.want("70 pawl lease_lost KILL")
+	if got := j.stdout.String(); got != "" {
+		t.Errorf("stdout %q", got)
+	}
 }
 
 func TestTermComesBeforeKillAtTheDeadline(t *testing.T) {

@@ -171,6 +171,12 @@ func stopped(pid int) bool {
 	return ok && p.state == 'T'
 }
 
+// runs reports whether process pid is known not to be stopped.
+func runs(pid int) bool {
+	p, ok := stat(pid)
+	return ok && p.state != 'T'
+}
+
 // stopMyself returns once this process has been stopped and continued. The
 // signal goes to the calling thread: it stops before it returns, whereas one
 // sent to the process may let this thread run on for a while.

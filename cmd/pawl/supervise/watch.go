@@ -32,7 +32,7 @@ func WatcherMain(args []string) int {
 	}
 	// Caught, not ignored: what is ignored is inherited. The watcher ends when
 	// its work does, or by SIGKILL.
-	signal.Notify(make(chan os.Signal, 1), notIgnored()...)
+	signal.Notify(make(chan os.Signal, 1), append(notIgnored(), syscall.SIGTSTP)...)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	timer, err := clock.NewBootTimer()
@@ -132,27 +132,37 @@ func (w *watcher) spawn() (int, error) {
 	}
 	if w.cgroup != "" {
 		f, err := w.cgroup.open()
-		if err != nil {
+		switch {
+		case err == nil:
+			defer f.Close()
+			group = f
+		case w.setup.Contain == ContainCgroup:
 			return 0, fmt.Errorf("%w: %w", errCgroup, err)
-		}
-		defer f.Close()
-		group = f
-	}
-	pid, err := w.fork(group, tty)
-	if err != nil && tty != nil {
-		pid, err = w.fork(group, nil)
-	}
-	if err != nil && group != nil {
-		if w.setup.Contain == ContainCgroup {
-			if executable(w.setup.Path) == nil && !commandFault(err) {
-				err = fmt.Errorf("%w: %w", errCgroup, err)
-			}
-			return 0, err
-		}
-		if pid, err = w.fork(nil, nil); err == nil {
-			w.cgroup.remove()
+		default:
 			w.cgroup = ""
 		}
+	}
+	pid, err := w.forkOn(group, tty)
+	if err == nil || group == nil || commandFault(err) {
+		return pid, err
+	}
+	if w.setup.Contain == ContainCgroup {
+		if executable(w.setup.Path) == nil {
+			err = fmt.Errorf("%w: %w", errCgroup, err)
+		}
+		return 0, err
+	}
+	if pid, err = w.forkOn(nil, tty); err == nil {
+		w.cgroup.remove()
+		w.cgroup = ""
+	}
+	return pid, err
+}
+
+func (w *watcher) forkOn(group, tty *os.File) (int, error) {
+	pid, err := w.fork(group, tty)
+	if err != nil && tty != nil && !commandFault(err) {
+		pid, err = w.fork(group, nil)
 	}
 	return pid, err
 }

@@ -104,10 +104,13 @@ func (l *Link) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 		return kvlog.Result{}, fate.Refuse
 	}
 	res, err := l.kv.Txn(ctx, t)
-	if fate.Mute {
+	switch {
+	case l.crash.Err() != nil:
+		return kvlog.Result{}, ErrCrashed
+	case fate.Mute:
 		return kvlog.Result{}, ErrLost
 	}
-	return l.alive(res), l.orCrashed(err)
+	return res, err
 }
 
 // Range passes q on.
@@ -116,7 +119,10 @@ func (l *Link) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 		return kvlog.Page{}, err
 	}
 	page, err := l.kv.Range(ctx, q)
-	return page, l.orCrashed(err)
+	if l.crash.Err() != nil {
+		return kvlog.Page{}, ErrCrashed
+	}
+	return page, err
 }
 
 // Compact passes it on.
@@ -165,21 +171,6 @@ func (l *Link) pass(ctx context.Context, delay time.Duration) error {
 		case <-l.crash.Done():
 		}
 	}
-}
-
-// alive drops an answer that arrives after the crash.
-func (l *Link) alive(res kvlog.Result) kvlog.Result {
-	if l.crash.Err() != nil {
-		return kvlog.Result{}
-	}
-	return res
-}
-
-func (l *Link) orCrashed(err error) error {
-	if l.crash.Err() != nil {
-		return ErrCrashed
-	}
-	return err
 }
 
 // Journal holds every write that the links of one store sent, landed or not.

@@ -9,8 +9,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// pageMax bounds how many batches or chunks are read at once.
-const pageMax = 32
+// pageMax bounds how many batches or chunks are read at once; each may be
+// BatchMax long.
+const pageMax = 16
 
 // Replay reads the snapshot and the log as they were at one revision after the
 // tenure began, and checks the chain as it goes.

@@ -26,6 +26,9 @@ type Options struct {
 	// Sole: no other server can reach the store. No sign of life is given, and
 	// a tenure that this node left behind is taken over at once.
 	Sole bool
+	// Beside runs what gives signs of life beside everything else; nil: in a
+	// goroutine. A simulator runs it in a time of its own.
+	Beside func(f func())
 	// Logger for what an operator should know; nil: none.
 	Logger *slog.Logger
 }
@@ -54,6 +57,9 @@ func New(kv KV, opts Options) *Store {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{kv: kv, opts: opts, keys: Keys{Prefix: opts.Prefix}}
+	if s.opts.Beside == nil {
+		s.opts.Beside = s.beats.Go
+	}
 	s.closed, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -134,7 +140,7 @@ func sleep(ctx context.Context, timer clock.Timer, d time.Duration) bool {
 	timer.Reset(d)
 	select {
 	case <-timer.C():
-		return true
+		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}

@@ -54,7 +54,7 @@ func newTenure(s *Store, epoch uint64, nonce store.Nonce, value []byte, rev int6
 	}
 	t.beating, t.stopBeat = context.WithCancel(s.closed)
 	if !s.opts.Sole {
-		s.beats.Go(t.beat)
+		s.opts.Beside(t.beat)
 	}
 	s.opts.Logger.Info("tenure begun", "epoch", epoch)
 	return t

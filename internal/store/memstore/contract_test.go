@@ -25,5 +25,6 @@ func place() *storetest.Place {
 		return func() { disk.Restore(saved) }
 	}
 	p.SetFull = disk.SetFull
+	p.Seeds = 20
 	return p
 }

@@ -44,14 +44,15 @@ func when(s *Server, what kvlog.What, f func()) {
 const patienceMax = time.Minute
 
 // await returns what comes from ch, or ends the test.
-func await[V any](t T, what string, ch <-chan V) V {
+func await[V any](t T, p *Place, what string, ch <-chan V) V {
 	t.Helper()
-	bound := time.NewTimer(patienceMax)
+	bound := p.Clock.NewTimer()
 	defer bound.Stop()
+	bound.Reset(patienceMax)
 	select {
 	case v := <-ch:
 		return v
-	case <-bound.C:
+	case <-bound.C():
 	case <-t.Context().Done():
 	}
 	t.Fatalf("in vain: waiting for %s", what)
@@ -61,5 +62,5 @@ func await[V any](t T, what string, ch <-chan V) V {
 // over waits until the writer hears that its tenure is over.
 func over(w *writer) {
 	w.t.Helper()
-	await(w.t, "the hint that the tenure is over", w.ten.Lost())
+	await(w.t, w.p, "the hint that the tenure is over", w.ten.Lost())
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"sync"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/faulty"
@@ -217,6 +218,7 @@ var lateTests = []Test{
 	{Name: "IdempotentRetry", Run: retry},
 	{Name: "LostAnswerOverATakeOver", Run: lostOverTakeOver},
 	{Name: "AnotherBatchUnderTheSameNumber", Run: anotherBatch},
+	{Name: "AppendsArriveInTheOtherOrder", Run: reordered},
 	{Name: "HoleIsCut", Run: holeIsCut},
 	{Name: "HoleIsFilled", Run: holeIsFilled},
 	{Name: "LateDuplicatesOfEveryWrite", Run: lateDuplicates},
@@ -318,6 +320,44 @@ func anotherBatch(t T, p *Place) {
 		p.DropBatch(t, n)
 	}
 }
+
+// reordered: what is in flight overtakes what went out before it.
+func reordered(t T, p *Place) {
+	c := newCell(t, p)
+	srv := c.server()
+	w := c.claim(srv, hasty)
+	w.begin()
+	for range 10 {
+		delay := store.InFlight * gap
+		var mu sync.Mutex
+		srv.Plan(func(what kvlog.What) faulty.Fate {
+			if what != kvlog.WhatAppend {
+				return faulty.Fate{}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			delay -= gap
+			return faulty.Fate{Delay: delay}
+		})
+		var flight sync.WaitGroup
+		for range store.InFlight {
+			n, _ := w.next()
+			flight.Go(func() {
+				if err := w.send(n); err != nil {
+					t.Errorf("append %d: %v", n, err)
+				}
+			})
+		}
+		flight.Wait()
+		if w.durable != w.last {
+			t.Errorf("%d batches were appended and %d are durable", w.last, w.durable)
+		}
+	}
+	c.takeOver()
+}
+
+// gap is between two delayed writes; nothing depends on its being kept.
+const gap = 2 * time.Millisecond
 
 // hole leaves batch n missing and the three behind it landed.
 func hole(c *cell) (a *writer, n uint64) {

@@ -19,6 +19,8 @@ const Never = time.Hour
 // Place is one empty store and what can be done to it.
 type Place struct {
 	Clock clock.Clock
+	// Seeds is how many seeds the random tests run; 0: one.
+	Seeds uint64
 	// Server opens another server's way in; what it runs ends with the test.
 	Server func(t T, how How) *Server
 	// Sent lists every write that servers sent so far, landed or not.

@@ -258,6 +258,9 @@ func TestPlantedFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var found []string
 			for _, test := range storetest.Tests() {
+				if len(found) > 0 && !testing.Verbose() {
+					break
+				}
 				synctest.Test(t, func(t *testing.T) {
 					if f := failures(test, plant); len(f) > 0 {
 						found = append(found, test.Name+": "+f[0])

@@ -152,13 +152,13 @@ func standbyWaits(t T, p *Place) {
 		_, err := c.tryClaim(ctx, b, node)
 		claimed <- err
 	}()
-	await(t, "the standby's first look", looked)
+	await(t, p, "the standby's first look", looked)
 	a.appendMany(20)
 	if err := a.ten.Confirm(t.Context()); err != nil {
 		t.Errorf("confirm while a standby looks on: %v", err)
 	}
 	cancel()
-	if err := await(t, "the standby", claimed); err == nil {
+	if err := await(t, p, "the standby", claimed); err == nil {
 		t.Errorf("the standby has a tenure while the active server lives")
 	}
 }
@@ -193,7 +193,7 @@ func lateSignOfLife(t T, p *Place) {
 			tried = true
 			alive := sign(active)
 			active.Resume()
-			await(t, "signs of life", alive)
+			await(t, p, "signs of life", alive)
 		case tried:
 			cancel() // the claim was answered, and the standby looks again
 		}
@@ -272,8 +272,8 @@ func pausedActive(t T, p *Place) {
 	b.appendMany(2)
 	before := p.Picture(t)
 	active.Resume()
-	ends(t, "a call held over a take-over", await(t, "a held call", outcome), store.ErrFenced)
-	ends(t, "a call held over a take-over", await(t, "a held call", outcome), store.ErrFenced)
+	ends(t, "a call held over a take-over", await(t, p, "a held call", outcome), store.ErrFenced)
+	ends(t, "a call held over a take-over", await(t, p, "a held call", outcome), store.ErrFenced)
 	over(a)
 	same(t, "the paused server went on", before, p.Picture(t))
 	b.append()

@@ -1,0 +1,4 @@
+package rest
+
+// DecodeStrict is decodeStrict.
+var DecodeStrict = decodeStrict

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/pawlproject/pawl/internal/testwait"
+)
+
+// killsFew is how many kills a plain test run has.
+const killsFew = 5
+
+func TestKills(t *testing.T) {
+	kills := max(killsFew, testwait.Reps(200))
+	out, err := killed(t, program(t), kills)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := fmt.Sprintf("\nkills: %d lost: 0 repeated tokens: 0 revived: 0\n", kills)
+	if !strings.HasSuffix(out, want) {
+		t.Errorf("the output is %q; it was to end with %q", out, want)
+	}
+}
+
+// A server that does not keep what it acknowledged is found out.
+func TestForgetfulServersAreFound(t *testing.T) {
+	for _, test := range []struct{ name, script string }{
+		{"all is forgotten at every start", `exec "$PAWL" "$@" --store memory`},
+		{"the folder is put back to what it was", `
+			if [ -d "$DATA.before" ]; then rm -rf "$DATA"; cp -r "$DATA.before" "$DATA"
+			elif [ -d "$DATA" ]; then cp -r "$DATA" "$DATA.before"
+			fi
+			exec "$PAWL" "$@" --data "$DATA"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("PAWL", program(t))
+			t.Setenv("DATA", filepath.Join(t.TempDir(), "data"))
+			script := filepath.Join(t.TempDir(), "serve")
+			if err := os.WriteFile(script, []byte("#!/bin/sh\n"+test.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			out, err := killed(t, script, killsFew)
+			if err == nil || strings.Contains(out, "lost: 0 ") {
+				t.Errorf("%v; the losses were not found:\n%s", err, out)
+			}
+		})
+	}
+}
+
+// killed runs the soak on a program and returns what it printed.
+func killed(t *testing.T, binary string, kills int) (string, error) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	var out bytes.Buffer
+	err := kill(t.Context(), binary, kills, &out)
+	goleak.VerifyNone(t)
+	return out.String(), err
+}
+
+// program builds pawl, once.
+func program(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("kills a real server; make test does")
+	}
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+var folder string
+
+var built = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(folder, "pawl")
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/pawlproject/pawl/cmd/pawl").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if folder, err = os.MkdirTemp("", "pawl-soak-test-"); err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(folder)
+		return m.Run()
+	}())
+}

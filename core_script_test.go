@@ -1,0 +1,238 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// script drives a core through lines of input and compares what it does with
+// the lines that begin with ">". Each input line is one turn of the loop.
+//
+//	@250                 the time, in milliseconds of both clocks
+//	acquire x, try x     a call, numbered from 1 in the order of calls
+//	release 5, check 5   calls on the lease with token 5
+//	cancel 2             the caller of call 2 gives up
+//	welcome 3s lost=5    the server greets
+//	renewed 2            the server acknowledges a renewal
+//	granted 1 5          request 1 is granted with token 5; waiting 1; done 1
+//	refused 1 held       with a reason and, for unavailable, a server
+//	closed gone          the server's last word
+//	down                 the stream breaks
+type script struct {
+	t     *testing.T
+	c     *core
+	calls []*call
+	taken []bool
+	lease map[guard.Token]*Lease
+	out   []string
+}
+
+func runScript(t *testing.T, text string) {
+	t.Helper()
+	s := &script{t: t, lease: map[guard.Token]*Lease{}}
+	s.c = newCore([]string{"a", "b"}, Options{TTL: 3 * time.Second}, clock.Reading{}, func() float64 { return 0 })
+	s.c.tick()
+	s.carryOut()
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		line = strings.TrimSpace(line)
+		if want, ok := strings.CutPrefix(line, "> "); ok {
+			if len(s.out) == 0 || s.out[0] != want {
+				t.Fatalf("expected %q, got %q", want, s.out)
+			}
+			s.out = s.out[1:]
+			continue
+		}
+		if len(s.out) > 0 {
+			t.Fatalf("before %q: unexpected %q", line, s.out)
+		}
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		s.input(strings.Fields(line))
+		s.c.tick()
+		s.carryOut()
+	}
+	if len(s.out) > 0 {
+		t.Fatalf("at the end: unexpected %q", s.out)
+	}
+}
+
+func number(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func (s *script) input(f []string) {
+	arg := func(i int) string {
+		if i < len(f) {
+			return f[i]
+		}
+		return ""
+	}
+	reply := func(r *linkpb.Reply) {
+		r.Number = number(f[1])
+		s.hear(&linkpb.ServerMessage{Replies: []*linkpb.Reply{r}})
+	}
+	switch f[0] {
+	case "acquire", "try":
+		c := newCall(callAcquire)
+		c.name, c.try, c.ctx = f[1], f[0] == "try", context.Background()
+		s.begin(c)
+	case "release", "check":
+		c := newCall(map[string]callKind{"release": callRelease, "check": callCheck}[f[0]])
+		c.on = s.lease[guard.Token(number(f[1]))]
+		s.begin(c)
+	case "cancel":
+		c := s.calls[number(f[1])-1]
+		if c.giveUp() {
+			s.taken[number(f[1])-1] = true
+			s.c.abandon(c)
+		}
+	case "close":
+		s.c.close(time.Second)
+	case "welcome":
+		ttl, err := time.ParseDuration(f[1])
+		if err != nil {
+			panic(err)
+		}
+		w := &linkpb.Welcome{Cell: "cell-1", TtlNano: int64(ttl), Session: s.c.session.id}
+		if w.Session == nil {
+			w.Session = fmt.Append(nil, "s", s.c.line.id)
+		}
+		if lost, ok := strings.CutPrefix(arg(2), "lost="); ok {
+			w.Lost = []uint64{number(lost)}
+		}
+		s.hear(&linkpb.ServerMessage{Welcome: w})
+	case "renewed":
+		s.hear(&linkpb.ServerMessage{Renewal: number(f[1])})
+	case "granted":
+		reply(&linkpb.Reply{What: &linkpb.Reply_Granted{Granted: &linkpb.Granted{
+			Token: number(f[2]), Fences: []*linkpb.Fence{{Name: "x", Fence: number(f[2])}},
+		}}})
+	case "waiting":
+		reply(&linkpb.Reply{What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{Ticket: []byte("ticket" + f[1])}}})
+	case "done":
+		reply(&linkpb.Reply{What: &linkpb.Reply_Done{Done: &linkpb.Done{}}})
+	case "refused":
+		reply(&linkpb.Reply{What: &linkpb.Reply_Refused{Refused: &linkpb.Refused{
+			Reason: reasonNamed(f[2]), ActiveLink: arg(3),
+		}}})
+	case "closed":
+		s.hear(&linkpb.ServerMessage{Closed: &linkpb.Closed{Reason: reasonNamed(arg(1)), ActiveLink: arg(2)}})
+	case "down":
+		s.c.heard(lineEvent{id: s.c.line.id, err: errors.New("broken pipe")})
+	default:
+		ms, ok := strings.CutPrefix(f[0], "@")
+		if !ok {
+			s.t.Fatalf("what is %q?", f)
+		}
+		s.c.at(clock.Reading{}.Add(time.Duration(number(ms)) * time.Millisecond))
+		if len(f) > 1 { // what arrived is handled before what is due
+			s.input(f[1:])
+		}
+	}
+}
+
+func reasonNamed(s string) linkpb.Reason {
+	if s == "" {
+		return linkpb.Reason_REASON_UNSPECIFIED
+	}
+	n, ok := linkpb.Reason_value["REASON_"+strings.ToUpper(s)]
+	if !ok {
+		panic(s)
+	}
+	return linkpb.Reason(n)
+}
+
+func (s *script) begin(c *call) {
+	s.calls, s.taken = append(s.calls, c), append(s.taken, false)
+	s.c.begin(c)
+}
+
+func (s *script) hear(m *linkpb.ServerMessage) { s.c.heard(lineEvent{id: s.c.line.id, message: m}) }
+
+func (s *script) say(format string, args ...any) { s.out = append(s.out, fmt.Sprintf(format, args...)) }
+
+func (s *script) carryOut() {
+	e := &s.c.effects
+	if e.hangUp {
+		e.hangUp = false
+		s.say("hang up")
+	}
+	if a := e.dial; a != nil {
+		e.dial = nil
+		text := fmt.Sprintf("dial %s session %q generation %d", a.server, a.hello.Session, a.hello.Generation)
+		if len(a.hello.Held) > 0 || len(a.hello.Wanted) > 0 {
+			text += fmt.Sprintf(" held %v wanted %v", a.hello.Held, a.hello.Wanted)
+		}
+		if a.hello.HighestToken > 0 {
+			text += fmt.Sprintf(" seen %d", a.hello.HighestToken)
+		}
+		if len(a.closing) > 0 {
+			text += fmt.Sprintf(" giving up %q", a.closing)
+		}
+		s.say("%s", text)
+	}
+	if m := s.c.message(); m != nil {
+		text := fmt.Sprintf("send finished %d", m.FinishedBelow)
+		if m.Renewal != 0 {
+			text += fmt.Sprintf(" renewal %d", m.Renewal)
+		}
+		for _, r := range m.Requests {
+			text += " " + requestText(r)
+		}
+		if m.Close {
+			text += " close"
+		}
+		s.say("%s", text)
+	}
+	for _, ev := range e.events {
+		s.say("event %v leases %d", ev.Kind, ev.Leases)
+	}
+	e.events = nil
+	for i, c := range s.calls {
+		if s.taken[i] || !c.decided.Load() {
+			continue
+		}
+		s.taken[i] = true
+		if c.lease != nil {
+			s.lease[c.lease.token] = c.lease
+			s.say("call %d: lease %d", i+1, c.lease.token)
+		} else {
+			s.say("call %d: %v", i+1, c.err)
+		}
+	}
+}
+
+func requestText(r *linkpb.Request) string {
+	switch w := r.What.(type) {
+	case *linkpb.Request_Acquire:
+		text := fmt.Sprintf("%d:acquire(%s)", r.Number, w.Acquire.Names[0])
+		if w.Acquire.Try {
+			text = fmt.Sprintf("%d:try(%s)", r.Number, w.Acquire.Names[0])
+		}
+		if w.Acquire.Ticket != nil {
+			text += fmt.Sprintf("[%s]", w.Acquire.Ticket)
+		}
+		return text
+	case *linkpb.Request_Release:
+		return fmt.Sprintf("%d:release(%d)", r.Number, w.Release.Token)
+	case *linkpb.Request_Check:
+		return fmt.Sprintf("%d:check(%d)", r.Number, w.Check.Token)
+	case *linkpb.Request_Cancel:
+		return fmt.Sprintf("%d:cancel(%d)", r.Number, w.Cancel.Number)
+	}
+	return "?"
+}

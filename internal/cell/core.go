@@ -1,0 +1,136 @@
+package cell
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// Core is one tenure's state and its decisions, without the loop that waits:
+// whoever drives it brings the time, carries commands in and carries out what
+// Take returns. The simulator drives it in a time of its own.
+type Core struct{ core *core }
+
+// Founding is what a new cell is made of.
+type Founding struct {
+	// Cell is the id, Secret the 32 bytes that only servers of the cell know.
+	Cell   string
+	Secret []byte
+	Limits locktable.Limits
+}
+
+// FoundCore begins a new cell; opening is its first batch, for store.Claim.
+func FoundCore(f Founding, epoch uint64, nonce store.Nonce, wall time.Time, floor guard.Token) (c Core, opening []byte) {
+	k := newCore(locktable.New(f.Limits), epoch, nonce)
+	k.table.Found(f.Cell, f.Secret, &k.decided)
+	return Core{k}, k.opening(wall, floor)
+}
+
+// ReplayCore reads the log of a tenure that was just claimed. The caller lands
+// opening as batch number.
+func ReplayCore(ctx context.Context, t store.Tenure, limits locktable.Limits, wall time.Time, floor guard.Token) (c Core, number uint64, opening []byte, err error) {
+	r, err := replay(ctx, t, limits)
+	if err != nil {
+		return Core{}, 0, nil, err
+	}
+	k := newCore(r.table, t.Epoch(), t.Nonce())
+	k.last, k.durable, k.sum = r.head, r.head, r.sum
+	opening = k.opening(wall, floor)
+	return Core{k}, k.last, opening, nil
+}
+
+// Actions are what a driver carries out.
+type Actions struct {
+	Appends []Batch
+	// Confirm: begin one.
+	Confirm bool
+	// Replies have become final, in order.
+	Replies  []locktable.Reply
+	Snapshot *Snapshot
+}
+
+// Batch is to be appended; its driver calls Landed.
+type Batch struct {
+	Number uint64
+	Raw    []byte
+}
+
+// Snapshot is the frozen table after batch UpTo.
+type Snapshot struct {
+	UpTo   uint64
+	Chunks iter.Seq[[]byte]
+}
+
+// Begun says that the opening batch has landed. The tenure's time counts from
+// now on.
+func (c Core) Begun(now clock.Reading) { c.core.begun(now) }
+
+// Step decides what was taken from the intake: urgent commands are all there
+// were when the turn began when complete is set.
+func (c Core) Step(r clock.Reading, wall time.Time, urgent, acquires []locktable.Command, complete bool) {
+	c.core.step(r, wall, urgent, acquires, complete)
+}
+
+// Landed notes that a batch has landed.
+func (c Core) Landed(number uint64) { c.core.landed(number) }
+
+// Answered notes the end of the Confirm that was under way.
+func (c Core) Answered(ok bool) { c.core.answered(ok) }
+
+// Ask begins a Confirm when something waits for one.
+func (c Core) Ask(r clock.Reading) { c.core.ask(r) }
+
+// Take returns what is to be done and forgets it.
+func (c Core) Take() Actions {
+	a := c.core.take()
+	out := Actions{Confirm: a.confirm}
+	for _, b := range a.appends {
+		out.Appends = append(out.Appends, Batch{b.number, b.raw})
+	}
+	for i := range a.deliver {
+		out.Replies = append(out.Replies, a.deliver[i].replies...)
+	}
+	if a.snapshot != nil {
+		out.Snapshot = &Snapshot{a.snapshot.upTo, a.snapshot.chunks()}
+	}
+	return out
+}
+
+// Next says when the core must be stepped, or asked for a Confirm, although
+// nothing happens; 0: never.
+func (c Core) Next() time.Duration {
+	switch {
+	case c.core.more:
+		return time.Microsecond
+	case c.core.asked == 0 && c.core.waits():
+		return confirmGap
+	case c.core.table.Counts().Sessions > 0:
+		return tick
+	}
+	return 0
+}
+
+// More: the next thing that happens, whatever it is, shall bring a Step.
+func (c Core) More() bool { return c.core.more }
+
+// Crowded: acquires shall stay in the intake for now.
+func (c Core) Crowded() bool { return c.core.crowded() }
+
+// WantSnapshot has the next turns freeze the table.
+func (c Core) WantSnapshot() { c.core.wantSnapshot = true }
+
+// SetTight has acquires refused for want of room, or taken again.
+func (c Core) SetTight(tight bool) { c.core.tight = tight }
+
+// Table is the lock table as decided, durable or not.
+func (c Core) Table() *locktable.Table { return c.core.table }
+
+// Idle reports whether everything decided is durable and answered.
+func (c Core) Idle() bool {
+	return len(c.core.open) == 0 && len(c.core.flying) == 0 && len(c.core.groups) == 0 && !c.core.more
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"iter"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+)
+
+// fiber runs code that waits. It is a coroutine: it runs only while the world
+// has resumed it, and the world goes on when it waits.
+type fiber struct {
+	world  *World
+	who    *process
+	resume func() (struct{}, bool)
+	end    func()
+	yield  func(struct{}) bool
+	ended  bool
+
+	// What the fiber waited for.
+	result kvlog.Result
+	page   kvlog.Page
+	err    error
+}
+
+// spawn begins a fiber of a process.
+func (w *World) spawn(p *process, job func()) {
+	f := &fiber{world: w, who: p}
+	f.resume, f.end = iter.Pull(func(yield func(struct{}) bool) {
+		f.yield = yield
+		job()
+	})
+	w.fibers[f] = struct{}{}
+	w.after(p, 0, f.run)
+}
+
+// run goes on with the fiber until it waits again or is done.
+func (f *fiber) run() {
+	w := f.world
+	if f.ended {
+		return
+	}
+	before := w.running
+	w.running = f
+	_, more := f.resume()
+	w.running = before
+	if !more {
+		f.ended = true
+		delete(w.fibers, f)
+	}
+}
+
+// wait hands back to the world; false: the fiber's process is dead.
+func (f *fiber) wait() bool { return !f.ended && f.yield(struct{}{}) && !f.ended }
+
+// stop ends the fiber where it waits. Its process must have been told by its
+// context before, so that the code gives up.
+func (f *fiber) stop() {
+	w := f.world
+	f.ended = true
+	delete(w.fibers, f)
+	before := w.running
+	w.running = f
+	f.end()
+	w.running = before
+}
+
+// sleep waits in a fiber; false: the process is dead.
+func (w *World) sleep(d time.Duration) bool {
+	f := w.running
+	w.after(f.who, max(d, 0), f.run)
+	return f.wait()
+}
+
+// processClock is a process's clock as the store protocol takes it. Its timers
+// wait when they are armed, which in a fiber comes to the same.
+type processClock struct {
+	world *World
+	who   *process
+}
+
+func (k processClock) Now() clock.Reading       { return k.who.clock.read(k.world.now) }
+func (k processClock) Wall() time.Time          { return k.who.clock.wall(k.world.now) }
+func (k processClock) NewTimer() clock.Timer    { return &fiberTimer{world: k.world, c: make(chan struct{}, 1)} }
+func (k processClock) NewAlarm() clock.Timer    { return k.NewTimer() }
+
+type fiberTimer struct {
+	world *World
+	c     chan struct{}
+}
+
+func (t *fiberTimer) C() <-chan struct{} { return t.c }
+func (t *fiberTimer) Stop()              {}
+
+func (t *fiberTimer) Reset(d time.Duration) {
+	select {
+	case <-t.c:
+	default:
+	}
+	if t.world.sleep(d) {
+		t.c <- struct{}{}
+	}
+}
