@@ -36,7 +36,7 @@ test: ## everything: checks, then every test once and with the race detector
 .PHONY: check
 check: fmt-check vet lint tidy-check .bin/testcount ## format, vet, staticcheck, tidy, quick tests; Go alone
 	@.bin/testcount go test -json -short work
-	@cd tools && GOWORK=off ../.bin/testcount go test -json -short ./...
+	@tools/each --outside "$(CURDIR)/.bin/testcount" go test -json -short ./...
 
 .PHONY: generate
 generate: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc ## generate code from the .proto files
@@ -54,13 +54,13 @@ fmt-check: .bin/gofumpt
 .PHONY: vet
 vet: ## go vet in every module, for other systems too
 	@go vet work
-	@cd tools && GOWORK=off go vet ./...
+	@tools/each --outside go vet ./...
 	@for os in $(ELSEWHERE); do echo "GOOS=$$os go vet"; GOOS=$$os go vet $(PORTABLE) || exit 1; done
 
 .PHONY: lint
 lint: .bin/staticcheck ## staticcheck in every module
 	@tools/each "$(CURDIR)/.bin/staticcheck" ./...
-	@cd tools && GOWORK=off ../.bin/staticcheck ./...
+	@tools/each --outside "$(CURDIR)/.bin/staticcheck" ./...
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module

@@ -36,7 +36,10 @@ func (c *Client) acquire(ctx context.Context, name string, try bool, options []A
 	for _, o := range options {
 		o.set(&s)
 	}
-	err := errors.Join(sound("name", name, nameMax), sound("label", s.label, labelMax))
+	err := sound("name", name, nameMax)
+	if err == nil {
+		err = sound("label", s.label, labelMax)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pawl: acquire %.64q: %w", name, err)
 	}

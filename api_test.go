@@ -248,6 +248,7 @@ func TestBreak(t *testing.T) {
 		l = take(t, a, "x")
 		s.DropAnswers()
 		s.Break(t, "x", "now", true)
+		synctest.Wait()
 		s.Heal()
 		<-l.Context().Done()
 		if cause := context.Cause(l.Context()); !errors.Is(cause, pawl.ErrLost) {

@@ -3,7 +3,6 @@ package pawl
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -89,7 +88,7 @@ func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	c.submit(op{call: opened})
 	_, err, given := opened.wait(ctx)
 	if given {
-		err = errors.Join(interrupted(ctx, nil), unavailable(c.troubled()))
+		err = interrupted(ctx, unavailable(c.troubled()))
 	}
 	if err != nil {
 		c.shut(closeMax / 20)

@@ -28,6 +28,10 @@ func (c *core) reply(m *linkpb.Reply) {
 
 func (c *core) granted(r *request, g *linkpb.Granted) {
 	token := guard.Token(g.Token)
+	if !token.Valid() || len(g.Fences) == 0 || c.leases[token] != nil {
+		c.failed(errNonsense)
+		return
+	}
 	c.highest = max(c.highest, token)
 	call := r.calls[0]
 	l := newLease(call, token, c.cell, g.Fences, c.session.standing)

@@ -37,7 +37,7 @@ func (c *core) close(within time.Duration) {
 func (c *core) finish(confirmed bool) {
 	c.finished, c.unconfirmed = true, !confirmed
 	c.session.standing.end()
-	c.effects.hangUp = true
+	c.hangUp(nil)
 	for _, n := range c.numbers() {
 		r := c.requests[n]
 		delete(c.requests, n)

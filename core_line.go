@@ -95,9 +95,7 @@ func (c *core) hello() *linkpb.Hello {
 	for _, l := range c.held() {
 		h.Held = append(h.Held, uint64(l.token))
 	}
-	for _, n := range c.numbers() {
-		h.Wanted = append(h.Wanted, n)
-	}
+	h.Wanted = c.numbers()
 	return h
 }
 
@@ -186,7 +184,7 @@ func (c *core) up() {
 	c.line.trouble = nil
 }
 
-// heard handles what the stream layer tells.
+// heard handles what the stream layer tells; the zero lineEvent tells nothing.
 func (c *core) heard(e lineEvent) {
 	if c.line.state == lineDown || e.id != c.line.id {
 		return

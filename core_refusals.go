@@ -7,7 +7,10 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 )
 
-var errNoGreeting = errors.New("the server did not greet")
+var (
+	errNoGreeting = errors.New("the server did not greet")
+	errNonsense   = errors.New("the server's answer makes no sense")
+)
 
 type timeoutError struct{ what, server string }
 
@@ -24,7 +27,7 @@ func (c *core) refused(r *request, w *linkpb.Refused) {
 	case r.kind == callCheck && w.Reason == linkpb.Reason_REASON_GONE:
 		delete(c.requests, r.number)
 		if c.leases[r.lease.token] == r.lease && r.lease.release == nil {
-			c.drop(r.lease, ErrLost)
+			c.drop(r.lease, errGone)
 		}
 		_, cause := r.lease.state()
 		if cause == nil {
@@ -50,7 +53,7 @@ func (c *core) releaseGone(r *request) {
 	}
 	delete(c.requests, r.number)
 	if c.leases[r.lease.token] == r.lease {
-		c.drop(r.lease, ErrLost)
+		c.drop(r.lease, errGone)
 	}
 	_, cause := r.lease.state()
 	r.answer(nil, cause)

@@ -12,7 +12,7 @@ const (
 	outstandingMax = 1 << 15
 	// spreadMax bounds how far the numbers of unfinished requests lie apart: the
 	// server remembers every number in between.
-	spreadMax = 1 << 15
+	spreadMax = 60_000
 	// exhaustedPause is the pause before a request is asked again that met a
 	// limit of the server.
 	exhaustedPause = 100 * time.Millisecond

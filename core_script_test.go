@@ -34,6 +34,8 @@ type script struct {
 	taken []bool
 	lease map[guard.Token]*Lease
 	out   []string
+	// stream: there is one that could carry a message.
+	stream bool
 }
 
 func runScript(t *testing.T, text string) {
@@ -168,11 +170,11 @@ func (s *script) say(format string, args ...any) { s.out = append(s.out, fmt.Spr
 func (s *script) carryOut() {
 	e := &s.c.effects
 	if e.hangUp {
-		e.hangUp = false
+		e.hangUp, s.stream = false, false
 		s.say("hang up")
 	}
 	if a := e.dial; a != nil {
-		e.dial = nil
+		e.dial, s.stream = nil, true
 		text := fmt.Sprintf("dial %s session %q generation %d", a.server, a.hello.Session, a.hello.Generation)
 		if len(a.hello.Held) > 0 || len(a.hello.Wanted) > 0 {
 			text += fmt.Sprintf(" held %v wanted %v", a.hello.Held, a.hello.Wanted)
@@ -186,6 +188,9 @@ func (s *script) carryOut() {
 		s.say("%s", text)
 	}
 	if m := s.c.message(); m != nil {
+		if !s.stream {
+			s.t.Errorf("nothing carries %v", m)
+		}
 		text := fmt.Sprintf("send finished %d", m.FinishedBelow)
 		if m.Renewal != 0 {
 			text += fmt.Sprintf(" renewal %d", m.Renewal)

@@ -15,7 +15,7 @@ const renewals = 6
 // expire ends the session when its local deadline has passed.
 func (c *core) expire() {
 	if c.session.id != nil && c.session.window.State(c.now) == trust.Lost {
-		c.lose(ErrLost, true)
+		c.lose(errOverdue, true)
 	}
 }
 
@@ -65,6 +65,10 @@ func (c *core) trusted() {
 // welcome begins a session's stream, for a new session or a returning one.
 func (c *core) welcome(w *linkpb.Welcome, a *attempt) {
 	s := &c.session
+	if ttl := time.Duration(w.TtlNano); ttl < ttlMin || ttl > ttlMax || s.id == nil && len(w.Session) == 0 {
+		c.failed(errNonsense)
+		return
+	}
 	c.learnCell(w)
 	s.dead = s.dead[min(len(a.closing), len(s.dead)):]
 	s.ttl = time.Duration(w.TtlNano)
@@ -76,7 +80,9 @@ func (c *core) welcome(w *linkpb.Welcome, a *attempt) {
 	}
 	if s.window.State(c.now) == trust.Lost {
 		// The answer took longer than the session is good for.
-		c.lose(ErrLost, true)
+		c.lose(errOverdue, true)
+		c.line.dialAt = c.t + c.backoff()
+		c.line.failures++
 		return
 	}
 	c.trusted()
@@ -84,7 +90,7 @@ func (c *core) welcome(w *linkpb.Welcome, a *attempt) {
 	s.renewAt = c.t + s.ttl/renewals
 	for _, n := range w.Lost {
 		if l := c.leases[guard.Token(n)]; l != nil && !l.releasing() {
-			c.drop(l, ErrLost)
+			c.drop(l, errGone)
 		}
 	}
 	for _, call := range c.dialled {
@@ -192,7 +198,7 @@ func (c *core) closed(w *linkpb.Closed) {
 		if c.closing {
 			c.finish(true)
 		} else if c.session.id != nil {
-			c.lose(ErrLost, false)
+			c.lose(errGone, false)
 		} else {
 			c.failed(why)
 		}

@@ -1,8 +1,14 @@
 package pawl
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
 )
 
 // The first attempt is dialled before the script begins.
@@ -64,9 +70,9 @@ func TestCore(t *testing.T) {
 			@2960 welcome 3s
 			> event safe leases 0
 			check 5
-			> call 2: lease lost
+			> call 2: lease lost: its deadline passed before a renewal was acknowledged
 			release 5
-			> call 3: lease lost`,
+			> call 3: lease lost: its deadline passed before a renewal was acknowledged`,
 
 		"an answer that is there counts before the deadline that it moves": opened + `
 			acquire x
@@ -99,8 +105,24 @@ func TestCore(t *testing.T) {
 			> dial a session "" generation 1
 			@1400 welcome 1s
 			> hang up
-			> dial a session "" generation 1 giving up ["s1"]
-			> event lost leases 0`,
+			> event lost leases 0
+			@1410
+			> dial a session "" generation 1 giving up ["s1"]`,
+
+		"a server that talks nonsense": `
+			> dial a session "" generation 1
+			welcome 0s
+			> hang up
+			@10
+			> dial b session "" generation 2
+			welcome 3s
+			> event safe leases 0
+			acquire x
+			> send finished 1 1:acquire(x)
+			granted 1 0
+			> hang up
+			@20
+			> dial a session "s2" generation 3 held [] wanted [1]`,
 
 		"asked again under its number, with its ticket, on the next stream": opened + `
 			acquire x
@@ -135,7 +157,7 @@ func TestCore(t *testing.T) {
 			> dial b session "s1" generation 2 held [5] wanted [] seen 5
 			@30 welcome 3s lost=5
 			release 5
-			> call 2: lease lost`,
+			> call 2: lease lost: the server no longer has it`,
 
 		"a release of what was never known": opened + `
 			acquire x
@@ -145,7 +167,7 @@ func TestCore(t *testing.T) {
 			release 5
 			> send finished 2 2:release(5)
 			refused 2 gone
-			> call 2: lease lost`,
+			> call 2: lease lost: the server no longer has it`,
 
 		"two releases are one": opened + `
 			acquire x
@@ -210,7 +232,7 @@ func TestCore(t *testing.T) {
 			check 5
 			> send finished 4 renewal 4 4:check(5)
 			refused 4 gone
-			> call 4: lease lost`,
+			> call 4: lease lost: the server no longer has it`,
 
 		"given up before and after the grant": opened + `
 			acquire x
@@ -278,7 +300,7 @@ func TestCore(t *testing.T) {
 			> hang up
 			> dial a session "" generation 1 seen 5
 			> event lost leases 1
-			> call 3: lease lost
+			> call 3: lease lost: the server no longer has it
 			@30 welcome 3s
 			> send finished 1 1:acquire(x)
 			> event safe leases 0`,
@@ -368,9 +390,80 @@ func TestCore(t *testing.T) {
 			> dial b session "s1" generation 2
 			@1009
 			> hang up
-			@1010
+			@1010`,
+
+		"closed while the greeting is under way": `
+			> dial a session "" generation 1
+			@10 welcome 3s
+			> event safe leases 0
+			down
+			> hang up
+			@20
+			> dial b session "s1" generation 2
+			close
+			@30 welcome 3s
+			> send finished 1 close
+			closed
 			> hang up`,
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) { runScript(t, text) })
+	}
+}
+
+func newScript(t *testing.T) *script {
+	s := &script{t: t, lease: map[guard.Token]*Lease{}}
+	s.c = newCore([]string{"a", "b"}, Options{TTL: 3 * time.Second}, clock.Reading{}, func() float64 { return 0 })
+	s.c.tick()
+	s.carryOut()
+	s.input([]string{"welcome", "3s"})
+	s.c.tick()
+	s.carryOut()
+	s.out = nil
+	return s
+}
+
+// A waiter that waits while many others come and go gets a new number, and
+// shows its ticket.
+func TestALongWaiterIsRenumbered(t *testing.T) {
+	s := newScript(t)
+	s.input([]string{"acquire", "x"})
+	s.input([]string{"waiting", "1"})
+	s.c.tick()
+	s.carryOut()
+	s.c.next = spreadMax
+	s.out = nil
+	s.c.tick()
+	s.carryOut()
+	if len(s.out) != 0 {
+		t.Fatalf("too early: %q", s.out)
+	}
+	s.c.next++
+	s.c.tick()
+	s.carryOut()
+	want := fmt.Sprintf("send finished %d %d:cancel(1) %d:acquire(x)[ticket1]", spreadMax+2, spreadMax+1, spreadMax+2)
+	if len(s.out) != 1 || s.out[0] != want {
+		t.Fatalf("got %q, want %q", s.out, want)
+	}
+}
+
+func TestTooManyAcquires(t *testing.T) {
+	s := newScript(t)
+	for range outstandingMax {
+		c := newCall(callAcquire)
+		c.name, c.ctx = "x", t.Context()
+		s.c.begin(c)
+	}
+	c := newCall(callAcquire)
+	s.c.begin(c)
+	if !errors.Is(c.err, ErrExhausted) {
+		t.Fatalf("the one too many: %v", c.err)
+	}
+	m := s.c.message()
+	rest := m
+	for n := 0; rest != nil; n++ {
+		m, rest = split(rest)
+		if len(m.Requests) > requestsMax || m.Close {
+			t.Fatalf("part %d has %d requests", n, len(m.Requests))
+		}
 	}
 }

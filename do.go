@@ -37,10 +37,14 @@ func (c *Client) Do(ctx context.Context, name string, work func(context.Context,
 	during, stop := l.over(ctx)
 	defer stop()
 	err = work(during, l.Fence())
-	if cause := context.Cause(l.ctx); cause != nil && !errors.Is(err, cause) {
-		err = errors.Join(err, l.because("work under", cause))
+	switch cause := context.Cause(l.ctx); {
+	case cause == nil || errors.Is(err, cause):
+		return err
+	case err == nil:
+		return l.because("work under", cause)
+	default:
+		return fmt.Errorf("%w; %w", l.because("work under", cause), err)
 	}
-	return err
 }
 
 // fresh makes sure that half of the trusted time is left.

@@ -40,6 +40,12 @@ var (
 	ErrClosed = errors.New("client closed")
 )
 
+// The ways in which a lease is lost.
+var (
+	errOverdue = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
+	errGone    = fmt.Errorf("%w: the server no longer has it", ErrLost)
+)
+
 // HeldError says who holds a name; it matches ErrHeld. What it says was true
 // when the server answered.
 type HeldError struct {

@@ -197,10 +197,10 @@ func (l *Lease) because(verb string, err error) error {
 func interrupted(ctx context.Context, trouble error) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
-		err = errors.Join(err, cause)
+		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	if trouble != nil {
-		err = errors.Join(err, trouble)
+		err = fmt.Errorf("%w: %w", err, trouble)
 	}
 	return err
 }

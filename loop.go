@@ -65,15 +65,16 @@ func (c *Client) run() {
 		armed time.Duration // in the core's time; 0: not
 	)
 	for {
+		var first lineEvent
 		select {
 		case <-c.intake.ready:
-		case e := <-c.lines:
-			c.core.at(c.clock.Now())
-			c.core.heard(e)
+		case first = <-c.lines:
 		case <-timer.C():
 			armed = 0
 		}
+		// One reading a turn, taken after what arrived had arrived.
 		c.core.at(c.clock.Now())
+		c.core.heard(first)
 		c.hear()
 		ops = c.intake.take(ops)
 		for _, o := range ops {

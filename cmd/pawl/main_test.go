@@ -25,7 +25,7 @@ import (
 const asPawl = "PAWL_TEST_BINARY_IS_PAWL"
 
 // bound is how long a test waits for what happens at once on a healthy machine.
-const bound = time.Minute
+const bound = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asPawl) != "" {
@@ -42,7 +42,9 @@ func command(t testing.TB, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*bound)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = append(os.Environ(), asPawl+"=1", "NO_COLOR=1", serversEnv+"=", "GOCOVERDIR="+os.Getenv("GOCOVERDIR"))
 	cmd.Dir = t.TempDir()
 	cmd.WaitDelay = 5 * time.Second

@@ -119,7 +119,7 @@ func TestServeReadsItsConfig(t *testing.T) {
 		t.Errorf("the config gave %+v", got)
 	}
 	for text, says := range map[string]string{
-		"listen: 0.0.0.0:0":              "--insecure",
+		"debug-listen: 0.0.0.0:0":        "--insecure",
 		"lisen: 127.0.0.1:0":             `"lisen" in line 1`,
 		"store: memory\nstore: embedded": "already defined",
 		"store: []":                      "store in line 1",

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// eventsMax and bytesMax close a batch; one event is far smaller than what
-	// lies between bytesMax and store.BatchMax.
+	// eventsMax and bytesMax close a batch; the envelope is far smaller than what
+	// lies between bytesMax and store.BatchMax, and one event than bytesMax.
 	eventsMax = 8192
-	bytesMax  = store.BatchMax - 64<<10
+	bytesMax  = store.BatchMax - 4<<10
 	// openMax bounds what is decided and not on its way: beyond it no acquire is
 	// taken from the intake.
 	openMax = 2 * eventsMax
@@ -191,8 +191,12 @@ func (c *core) gather() {
 func (c *core) close() {
 	for len(c.open) > 0 && c.last+1-c.durable <= store.InFlight {
 		n, size := 0, 0
-		for n < len(c.open) && n < eventsMax && size < bytesMax {
-			size += proto.Size(c.open[n]) + 8
+		for n < len(c.open) && n < eventsMax {
+			more := proto.Size(c.open[n]) + 8
+			if n > 0 && size+more > bytesMax {
+				break
+			}
+			size += more
 			n++
 		}
 		c.seal(c.open[:n])

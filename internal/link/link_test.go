@@ -24,7 +24,7 @@ import (
 
 // serve starts a server on a memory store and returns a client of it. The cell
 // takes no tenure when idle is set.
-func serve(t *testing.T, idle bool) linkpb.LinkClient {
+func serve(t testing.TB, idle bool) linkpb.LinkClient {
 	t.Helper()
 	ck := clock.Bubble()
 	o := cell.Options{
@@ -63,7 +63,7 @@ func serve(t *testing.T, idle bool) linkpb.LinkClient {
 
 type clientStream = grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage]
 
-func attach(t *testing.T, c linkpb.LinkClient, first *linkpb.ClientMessage) clientStream {
+func attach(t testing.TB, c linkpb.LinkClient, first *linkpb.ClientMessage) clientStream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -83,7 +83,7 @@ func hello() *linkpb.Hello {
 	return &linkpb.Hello{Version: Version, Generation: 1, TtlNano: int64(10 * time.Second)}
 }
 
-func recv(t *testing.T, st clientStream) *linkpb.ServerMessage {
+func recv(t testing.TB, st clientStream) *linkpb.ServerMessage {
 	t.Helper()
 	m, err := st.Recv()
 	if err != nil {

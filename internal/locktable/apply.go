@@ -59,14 +59,13 @@ func (t *Table) apply(e *recordpb.Event) error {
 		t.settle(l)
 		if l.closed == nil {
 			t.shut(l, time.Duration(e.LeftNano))
-		} else {
-			l.closed.left = time.Duration(e.LeftNano)
 		}
+		l.closed.left = time.Duration(e.LeftNano)
 		return nil
 	case recordpb.Kind_KIND_NAME_OPENED:
 		l := t.lockOf(e.Name, true)
 		t.settle(l)
-		l.closed = nil
+		t.reopen(l)
 		t.forget(l)
 		return nil
 	case recordpb.Kind_KIND_OUTCOME:
@@ -236,7 +235,7 @@ func (t *Table) take(l *lease, h hold, slots uint32) error {
 		return fmt.Errorf("fence %d where %d was expected", h.fence, want)
 	}
 	if l.mode != Shared {
-		k.closed = nil
+		t.reopen(k)
 	}
 	k.holders = slices.Insert(k.holders, at, l)
 	return nil
@@ -264,7 +263,9 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 	s := l.session
 	s.finish(e.Finished)
 	t.drop(l, e.Forced)
-	if s.own {
+	// A replay has nobody to serve who would forget the names.
+	l.holds(func(h *hold) { t.forget(h.lock) })
+	if s.own && !s.over {
 		t.end(s)
 	}
 	return nil
@@ -273,6 +274,7 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 // end makes a session over. Its leases, if any, go on the work list.
 func (t *Table) end(s *session) {
 	delete(t.sessions, s.id)
+	t.due.remove(s.slot)
 	s.over = true
 	if s.leases.n > 0 {
 		t.ended = append(t.ended, s)
@@ -307,15 +309,21 @@ func (t *Table) drop(l *lease, forced bool) {
 }
 
 // shut closes a name for what is left of a lock-delay, unless it is closed for
-// longer.
+// longer: how long that is only the time tells, which comes with the next Tick.
 func (t *Table) shut(l *lock, left time.Duration) {
 	if l.closed == nil {
 		l.closed = &closure{}
-		t.due.add(0, appointment{lock: l})
 	}
-	if left > l.closed.left {
-		*l.closed = closure{left: left}
-	}
+	c := l.closed
+	c.left, c.fresh = max(c.left, left), max(c.fresh, left)
+	t.due.remove(l.slot)
+	t.due.add(0, appointment{lock: l})
+}
+
+// reopen ends what is left of a lock-delay.
+func (t *Table) reopen(l *lock) {
+	l.closed = nil
+	t.due.remove(l.slot)
 }
 
 // finish notes that every request below n is finished.
@@ -323,10 +331,22 @@ func (s *session) finish(n uint64) {
 	if n <= s.finished {
 		return
 	}
+	dropBelow(s.done, s.finished, n)
 	s.finished = n
-	for k := range s.done { //tidy:unordered only deletes
+}
+
+// dropBelow deletes the numbers from low, below which there is none, up to n: in
+// the time of what lies between or of what there is, whichever is less.
+func dropBelow(set map[uint64]struct{}, low, n uint64) {
+	if n-low < uint64(len(set)) {
+		for ; low < n; low++ {
+			delete(set, low)
+		}
+		return
+	}
+	for k := range set { //tidy:unordered only deletes
 		if k < n {
-			delete(s.done, k)
+			delete(set, k)
 		}
 	}
 }

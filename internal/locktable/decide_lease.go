@@ -23,7 +23,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 	}
 	args := c.fingerprint()
 	s, answered := t.asker(now, c, args, d)
-	if answered || t.repeated(c, args, d) {
+	if answered || t.repeated(now, c, args, d) {
 		return
 	}
 	// Whoever waits already comes first.
@@ -48,12 +48,19 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 	switch free := w.grantable(); {
 	case free && t.mayGrant(now):
 		t.grant(now, w, d)
+		for _, l := range w.locks {
+			l.tell(d)
+		}
 	case c.Try && !free:
 		d.reply(c.Ref, c.Number, t.held(now, w))
 	default:
+		if why := t.packed(w); why != "" {
+			d.refuse(c.Ref, c.Number, Exhausted, why)
+			break
+		}
 		t.join(w)
 		if free {
-			t.starved = append(t.starved, w.locks...)
+			t.starve(w.locks...)
 		}
 		d.reply(c.Ref, c.Number, Waiting{Place: w.place})
 	}
@@ -84,10 +91,16 @@ func (t *Table) asker(now Now, c Acquire, args uint64, d *Decided) (s *session, 
 			d.refuse(c.Ref, 0, Gone, sessionGone)
 			return nil, true
 		}
+		if s.own {
+			d.refuse(c.Ref, 0, Conflict, ownSession)
+			return nil, true
+		}
 		t.touch(now, s, d)
 		return s, false
 	}
-	if s = t.onStream(c.Session, c.Generation, c.Ref, d); s == nil {
+	if s = t.onStream(c.Session, c.Generation, c.Ref, d); s == nil || s.stream == nil {
+		// What a stream asked for before it ended is asked again on the next one,
+		// if it is still wanted.
 		return nil, true
 	}
 	return s, t.known(now, s, c, args, d)
@@ -123,7 +136,7 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 // repeated answers a request without a stream whose request id is known. A
 // repeat while the first still waits takes its place: its caller is gone, or
 // will be told.
-func (t *Table) repeated(c Acquire, args uint64, d *Decided) bool {
+func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 	if c.RequestKey == (ID{}) {
 		return false
 	}
@@ -132,6 +145,8 @@ func (t *Table) repeated(c Acquire, args uint64, d *Decided) bool {
 		if l.args != args {
 			d.refuse(c.Ref, 0, Conflict, other)
 		} else {
+			// The answer promises the whole TTL again.
+			t.touch(now, l.session, d)
 			d.reply(c.Ref, 0, granted(l))
 		}
 		return true
@@ -142,8 +157,13 @@ func (t *Table) repeated(c Acquire, args uint64, d *Decided) bool {
 			return true
 		}
 		d.refuse(w.ref, 0, Cancelled, "the request was repeated on another connection")
+		if c.Try {
+			t.leave(now, w, d)
+			return false
+		}
 		delete(t.unary, w.ref)
-		w.ref, w.acquire.Ref = c.Ref, c.Ref
+		// Waited counts from what the present caller sent.
+		w.ref, w.acquire.Ref, w.asked = c.Ref, c.Ref, now.High
 		w.acquire.Lease, w.acquire.Own, w.acquire.Salt = c.Lease, c.Own, c.Salt
 		t.unary[w.ref] = w
 		d.reply(c.Ref, 0, Waiting{Place: w.place})
@@ -156,8 +176,8 @@ func (t *Table) repeated(c Acquire, args uint64, d *Decided) bool {
 	return false
 }
 
-// crowded says which limit a new lease of the session, or waiter for the names,
-// would pass, or that a name is used otherwise.
+// crowded says which limit a new lease of the session would pass, or that a name
+// is used otherwise.
 func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 	switch {
 	case s != nil && s.leases.n >= t.limits.LeasesPerSession:
@@ -166,22 +186,30 @@ func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 		return Exhausted, fmt.Sprintf("the cell has %d leases, its limit", len(t.leases))
 	case s == nil && len(t.sessions) >= t.limits.Sessions:
 		return Exhausted, fmt.Sprintf("the cell has %d sessions, its limit", len(t.sessions))
-	case t.waiters >= t.limits.Waiters:
-		return Exhausted, fmt.Sprintf("the cell has %d waiters, its limit", t.waiters)
+	case c.RequestKey != (ID{}) && t.outcomes.n() >= t.limits.Leases:
+		return Exhausted, fmt.Sprintf("the cell remembers %d request ids, its limit", t.outcomes.n())
 	case t.values+len(c.Value) > t.limits.ValueBytes:
 		return Exhausted, fmt.Sprintf("the cell has %d bytes of values; %d more would pass its limit", t.values, len(c.Value))
 	}
 	for _, name := range c.Names {
-		l := t.locks[name]
-		switch {
-		case l == nil:
-		case len(l.queue) >= t.limits.WaitersPerName:
-			return Exhausted, fmt.Sprintf("%q has %d waiters, its limit", name, len(l.queue))
-		case !l.idle() && l.slots != c.Slots:
+		if l := t.locks[name]; l != nil && !l.idle() && l.slots != c.Slots {
 			return Conflict, fmt.Sprintf("%q is used as %s, and was asked for as %s", name, use(l.slots), use(c.Slots))
 		}
 	}
 	return "", ""
+}
+
+// packed says which limit a new waiter would pass.
+func (t *Table) packed(w *waiter) string {
+	if t.waiters >= t.limits.Waiters {
+		return fmt.Sprintf("the cell has %d waiters, its limit", t.waiters)
+	}
+	for _, l := range w.locks {
+		if len(l.queue) >= t.limits.WaitersPerName {
+			return fmt.Sprintf("%q has %d waiters, its limit", l.name, len(l.queue))
+		}
+	}
+	return ""
 }
 
 func use(slots uint32) string {
@@ -308,6 +336,9 @@ func (c Release) decide(t *Table, now Now, d *Decided) {
 		d.refuse(c.Ref, c.Number, Gone, leaseGone)
 		return
 	}
+	if !l.session.own {
+		t.touch(now, l.session, d)
+	}
 	t.release(now, l, d)
 	d.reply(c.Ref, c.Number, Done{})
 }
@@ -388,27 +419,38 @@ func (c List) decide(t *Table, now Now, d *Decided) {
 		return
 	}
 	var p Page
+	shown := 0
 	t.names.after(c.Prefix, c.After, func(name string) bool {
-		if len(p.Locks) == c.Limit {
+		k := t.locks[name]
+		if !k.seen() {
+			return true
+		}
+		if len(p.Locks) == c.Limit || shown >= pageShown {
 			p.Next = p.Locks[len(p.Locks)-1].Name
 			return false
 		}
-		if k := t.locks[name]; k.seen() {
-			p.Locks = append(p.Locks, t.lockView(now, k, c))
-		}
+		v := t.lockView(now, k, c)
+		p.Locks = append(p.Locks, v)
+		shown += len(v.Holders) + len(v.Waiters)
 		return true
 	})
 	d.reply(c.Ref, 0, p)
 }
 
-// waitersShown and holdersShown bound those of one name in a listing.
+// waitersShown and holdersShown bound those of one name in a listing; with
+// pageShown of both a page ends.
 const (
 	waitersShown = 1000
 	holdersShown = 1000
+	pageShown    = 2000
 )
 
-// seen reports whether a name is listed: one that is only observed is free.
-func (l *lock) seen() bool { return !l.idle() || l.closed != nil }
+// seen reports whether a name is listed: one that is only observed is free, and
+// so is one whose holders are over.
+func (l *lock) seen() bool {
+	lives := func(h *lease) bool { return !h.session.over }
+	return len(l.queue) > 0 || l.closed != nil || slices.ContainsFunc(l.holders, lives)
+}
 
 func (t *Table) lockView(now Now, k *lock, c List) Lock {
 	v := Lock{Name: k.name, Slots: k.slots}
@@ -432,7 +474,7 @@ func (t *Table) lockView(now Now, k *lock, c List) Lock {
 	for _, w := range k.queue[:min(len(k.queue), waitersShown)] {
 		x := Waiter{Label: w.acquire.Label, Shared: w.shared()}
 		if w.session != nil {
-			x.Handle = Handle(t.secret, w.session.id)
+			x.Handle = t.handle(w.session)
 			if x.Label == "" {
 				x.Label = w.session.label
 			}

@@ -58,6 +58,9 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	case s == nil:
 		d.reply(c.Ref, 0, Closed{Reason: Gone, Message: sessionGone})
 		return
+	case s.own:
+		d.reply(c.Ref, 0, Closed{Reason: Conflict, Message: ownSession})
+		return
 	case c.Generation <= s.generation:
 		d.reply(c.Ref, 0, Closed{Reason: Conflict, Message: fmt.Sprintf(
 			"generation %d of the stream is not above %d", c.Generation, s.generation)})
@@ -75,10 +78,14 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	}
 }
 
-const sessionGone = "no such session: it expired, was closed, or never was"
+const (
+	sessionGone = "no such session: it expired, was closed, or never was"
+	ownSession  = "the session belongs to one lease and ends with it; open a session to hold more"
+)
 
 // keep releases what a returning client no longer wants. A lease whose answer
-// was lost is known by its request's number.
+// was lost is known by its request's number. Waiters go first: what is released
+// here must not be granted to one of them.
 func (t *Table) keep(now Now, s *session, held, wanted []uint64, d *Decided) {
 	want := map[uint64]bool{}
 	for _, n := range wanted {
@@ -89,6 +96,13 @@ func (t *Table) keep(now Now, s *session, held, wanted []uint64, d *Decided) {
 		have[guard.Token(n)] = true
 	}
 	t.unobserveAll(s)
+	all := s.detachWaiters()
+	for _, w := range all {
+		if !want[w.acquire.Number] {
+			t.unjoin(w)
+		}
+	}
+	t.serveAll(now, all, d)
 	for l := s.leases.head; l != nil; {
 		next := l.next
 		if l.request != 0 && !want[l.request] && !have[l.token] {
@@ -96,13 +110,18 @@ func (t *Table) keep(now Now, s *session, held, wanted []uint64, d *Decided) {
 		}
 		l = next
 	}
+}
+
+// detachWaiters has the waiters of the session's streams passed over. It returns
+// them: whoever stands behind one may be next.
+func (s *session) detachWaiters() []*waiter {
+	all := make([]*waiter, 0, len(s.waiting))
 	for _, n := range sortedKeys(s.waiting) {
 		w := s.waiting[n]
 		w.ref = nil
-		if !want[n] {
-			t.leave(now, w, d)
-		}
+		all = append(all, w)
 	}
+	return all
 }
 
 // lost names the tokens that a client holds in vain.
@@ -137,7 +156,7 @@ func (t *Table) tell(now Now, cell string, told guard.Token, d *Decided) (rolled
 		i, _ := slices.BinarySearchFunc(t.tenures, told, func(x tenure, v guard.Token) int {
 			return cmp.Compare(x.opened, v)
 		})
-		rolled = i > 0 && i < len(t.tenures) && told > t.tenures[i-1].last && told < t.tenures[i].opened
+		rolled = i > 0 && i < len(t.tenures) && told > t.tenures[i-1].last && told <= t.tenures[i].opened
 	}
 	t.told = t.told || rolled
 	return rolled, nil
@@ -172,16 +191,14 @@ func (c OpenSession) decide(t *Table, now Now, d *Decided) {
 	d.reply(c.Ref, 0, Opened{TTL: c.TTL})
 }
 
-func (c Detach) decide(t *Table, _ Now, _ *Decided) {
+func (c Detach) decide(t *Table, now Now, d *Decided) {
 	s := t.sessions[c.Session]
 	if s == nil || s.generation != c.Generation || s.stream != c.Ref {
 		return
 	}
 	s.stream = nil
 	t.unobserveAll(s)
-	for _, n := range sortedKeys(s.waiting) {
-		s.waiting[n].ref = nil
-	}
+	t.serveAll(now, s.detachWaiters(), d)
 }
 
 func (c Heard) decide(t *Table, now Now, d *Decided) {
@@ -191,12 +208,8 @@ func (c Heard) decide(t *Table, now Now, d *Decided) {
 	}
 	t.touch(now, s, d)
 	if c.Finished > s.finishedUp {
+		dropBelow(s.cancelled, s.finishedUp, c.Finished)
 		s.finishedUp = c.Finished
-		for _, n := range sortedKeys(s.cancelled) {
-			if n < c.Finished {
-				delete(s.cancelled, n)
-			}
-		}
 	}
 	if c.Renewal != 0 {
 		d.reply(c.Ref, 0, Renewed{Number: c.Renewal, Session: s.id, TTL: s.ttl})
@@ -204,15 +217,16 @@ func (c Heard) decide(t *Table, now Now, d *Decided) {
 }
 
 // onStream finds the session that a stream speaks for. It is nil when the
-// session is over, which the stream is told, and when another stream took over,
-// which it was told then.
+// session is over, which the stream is told, and when another stream took over
+// or was there first, which it was told then. What a stream said last counts
+// although it has ended meanwhile.
 func (t *Table) onStream(id ID, generation uint64, ref Ref, d *Decided) *session {
 	s := t.sessions[id]
 	if s == nil {
 		d.reply(ref, 0, Closed{Reason: Gone, Message: sessionGone})
 		return nil
 	}
-	if s.generation != generation {
+	if s.generation != generation || s.stream != nil && s.stream != ref {
 		return nil
 	}
 	return s
@@ -249,17 +263,12 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 // its waiters move up. What it held is served by Work.
 func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Closed, d *Decided) {
 	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes()})
-	for _, n := range sortedKeys(s.waiting) {
-		w := s.waiting[n]
-		w.ref = nil
-		t.leave(now, w, d)
-	}
-	for _, w := range s.unaryWaiters() {
-		ref := w.ref
-		t.leave(now, w, d)
-		d.refuse(ref, 0, Gone, sessionGone)
-	}
 	t.unobserveAll(s)
+	all := s.unaryWaiters()
+	for _, w := range all {
+		d.refuse(w.ref, 0, Gone, sessionGone)
+	}
+	t.leaveAll(now, append(all, s.detachWaiters()...), d)
 	d.reply(s.stream, 0, why)
 	s.stream = nil
 }

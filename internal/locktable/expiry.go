@@ -61,6 +61,11 @@ func (t *Table) renew(now Now, s *session) {
 // that stayed unheard end. complete says that every message that was there when
 // the turn began has been handled. It reports whether more is to be done now.
 func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool) {
+	// First: the turn in which a session becomes suspect is not one of those it
+	// is given.
+	if complete {
+		t.suspects.turn++
+	}
 	for n := 0; len(t.due.items) > 0 && t.due.items[0].at <= now.Low; n++ {
 		if n == budget {
 			more = true
@@ -73,9 +78,6 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 		}
 	}
 	t.outcomes.turn(now, budget)
-	if complete {
-		t.suspects.turn++
-	}
 	for n := 0; ; n++ {
 		s := t.suspects.next(now)
 		if s == nil {
@@ -97,6 +99,10 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 		return
 	}
 	s.timing()
+	if len(s.unary) > 0 && min(s.silentAt, s.deadline) <= now.Low {
+		// A connection waits for it, which is heard from as long as it stands.
+		t.touch(now, s, d)
+	}
 	if s.deadline <= now.Low {
 		t.suspects.add(now, s)
 		return
@@ -114,12 +120,16 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 // lookClosed handles a name that is closed: what is left of the lock-delay is
 // logged as silence is, and at its end the name is served.
 func (t *Table) lookClosed(now Now, l *lock, d *Decided) {
+	// A holder whose end has not been worked off may close the name for longer.
+	t.serve(now, l, d)
 	c := l.closed
-	if c == nil {
+	switch {
+	case c == nil:
 		return
-	}
-	if !c.timed {
+	case !c.timed:
 		*c = closure{left: c.left, timed: true, since: now.High, until: now.High + c.left, logNext: now.High + TenureGrace}
+	case c.fresh > 0:
+		c.until, c.fresh = max(c.until, now.High+c.fresh), 0
 	}
 	if c.until <= now.Low {
 		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_OPENED, Name: l.name})
@@ -175,8 +185,8 @@ func (q *suspects) pop() {
 }
 
 // agenda orders sessions, and names that are closed, by when they must be
-// looked at. A session that is not suspect has one entry; it may come up early
-// and is then put back.
+// looked at. A session that lives and is not suspect has one entry, and so has a
+// name that is closed; it may come up early and is then put back.
 type agenda struct {
 	items []appointment
 	drawn uint64
@@ -197,6 +207,22 @@ func (a *agenda) add(at time.Duration, x appointment) {
 
 func (a *agenda) next() appointment { return heap.Pop(a).(appointment) }
 
+// remove drops an entry, given its place. One that is no longer of use could
+// otherwise be kept for hours.
+func (a *agenda) remove(slot int) {
+	if slot > 0 {
+		heap.Remove(a, slot-1)
+	}
+}
+
+// slot is where the place of an entry is kept.
+func (x *appointment) slot() *int {
+	if x.lock != nil {
+		return &x.lock.slot
+	}
+	return &x.s.slot
+}
+
 func (a *agenda) Len() int { return len(a.items) }
 
 func (a *agenda) Less(i, j int) bool {
@@ -204,14 +230,21 @@ func (a *agenda) Less(i, j int) bool {
 	return x.at < y.at || x.at == y.at && x.order < y.order
 }
 
-func (a *agenda) Swap(i, j int) { a.items[i], a.items[j] = a.items[j], a.items[i] }
+func (a *agenda) Swap(i, j int) {
+	a.items[i], a.items[j] = a.items[j], a.items[i]
+	*a.items[i].slot(), *a.items[j].slot() = i+1, j+1
+}
 
-func (a *agenda) Push(x any) { a.items = append(a.items, x.(appointment)) }
+func (a *agenda) Push(x any) {
+	a.items = append(a.items, x.(appointment))
+	*a.items[len(a.items)-1].slot() = len(a.items)
+}
 
 func (a *agenda) Pop() any {
 	last := len(a.items) - 1
 	x := a.items[last]
 	a.items[last] = appointment{}
 	a.items = a.items[:last]
+	*x.slot() = 0
 	return x
 }

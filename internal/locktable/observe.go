@@ -25,10 +25,13 @@ func (c Observe) decide(t *Table, now Now, d *Decided) {
 			"the session observes %d names, its limit", len(s.observed))})
 		return
 	}
+	if l := t.locks[c.Name]; l != nil {
+		t.serve(now, l, d)
+	}
 	l := t.lockOf(c.Name, true)
 	put(&s.observed, c.Name, l)
 	l.observers = append(l.observers, observer{s: s, ref: c.Ref})
-	t.serve(now, l, d)
+	l.shown = l.token()
 	d.reply(c.Ref, 0, l.observed())
 }
 

@@ -1,6 +1,7 @@
 package locktable
 
 import (
+	"slices"
 	"time"
 )
 
@@ -29,6 +30,9 @@ func newOutcomes() outcomes {
 	return outcomes{live: map[ID]*lease{}, ended: map[ID]*outcome{}, waiting: map[ID]*waiter{}}
 }
 
+// n is how many request ids are remembered.
+func (o *outcomes) n() int { return len(o.live) + len(o.ended) }
+
 func (o *outcomes) begin(l *lease) { o.live[l.extra.requestKey] = l }
 
 // end notes the end of a lease; left is what remains of OutcomeKept, 0: all.
@@ -50,7 +54,7 @@ func (o *outcomes) turn(now Now, budget int) {
 		x.forget = now.High + x.left
 		o.order = append(o.order, x)
 	}
-	o.fresh = append(o.fresh[:0], o.fresh[n:]...)
+	o.fresh = slices.Delete(o.fresh, 0, n)
 	for ; budget > 0 && len(o.order) > 0 && o.order[0].forget <= now.Low; budget-- {
 		if x := o.order[0]; o.ended[x.key] == x {
 			delete(o.ended, x.key)

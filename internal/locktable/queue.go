@@ -88,6 +88,25 @@ func (t *Table) leave(now Now, w *waiter, d *Decided) {
 	t.serve(now, nil, d, w.locks...)
 }
 
+// leaveAll takes waiters away, all of them before anybody moves up: one of them
+// could be next in line behind another. The latest leave first, which moves the
+// fewest.
+func (t *Table) leaveAll(now Now, all []*waiter, d *Decided) {
+	for _, w := range slices.Backward(all) {
+		t.unjoin(w)
+	}
+	t.serveAll(now, all, d)
+}
+
+// serveAll serves whatever waiters wait for, or waited.
+func (t *Table) serveAll(now Now, all []*waiter, d *Decided) {
+	var locks []*lock
+	for _, w := range all {
+		locks = append(locks, w.locks...)
+	}
+	t.serve(now, nil, d, locks...)
+}
+
 // takes reports whether a name has room for a waiter, whoever else waits.
 func (l *lock) takes(w *waiter) bool {
 	if l.closed != nil && !w.shared() {
@@ -117,10 +136,16 @@ func (l *lock) turnOf(w *waiter) bool {
 	return true
 }
 
-// grantable reports whether a waiter can have all its names now.
+// grantable reports whether a waiter can have all its names now. Room is looked
+// for first, which takes no walk through a queue.
 func (w *waiter) grantable() bool {
 	for _, l := range w.locks {
-		if !l.takes(w) || !l.turnOf(w) {
+		if !l.takes(w) {
+			return false
+		}
+	}
+	for _, l := range w.locks {
+		if !l.turnOf(w) {
 			return false
 		}
 	}
@@ -148,7 +173,7 @@ func (t *Table) serve(now Now, l *lock, d *Decided, more ...*lock) {
 
 // pass goes through the queue of a name once.
 func (t *Table) pass(now Now, l *lock, d *Decided) {
-	t.settle(l)
+	t.unserved = append(t.unserved, t.settle(l)...)
 	for i := 0; i < len(l.queue) && !l.full(); {
 		w := l.queue[i]
 		switch {
@@ -157,12 +182,17 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 			continue
 		case w.grantable():
 			if !t.mayGrant(now) {
-				t.starved = append(t.starved, l)
+				t.starve(l)
 				l.tell(d)
 				return
 			}
 			t.unjoin(w)
 			t.grant(now, w, d)
+			for _, k := range w.locks {
+				if k != l {
+					t.unserved = append(t.unserved, k)
+				}
+			}
 			continue
 		case w.shared():
 			// It may be held up elsewhere; shared ones behind it may pass.
@@ -175,6 +205,16 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 	t.forget(l)
 }
 
+// starve has names served again when the clock's line has moved on.
+func (t *Table) starve(all ...*lock) {
+	for _, l := range all {
+		if !l.starving {
+			l.starving = true
+			t.starved = append(t.starved, l)
+		}
+	}
+}
+
 // full reports whether nobody at all can be granted a name now.
 func (l *lock) full() bool {
 	n := len(l.holders)
@@ -182,14 +222,20 @@ func (l *lock) full() bool {
 }
 
 // mayGrant says whether the next token stays within the clock's line. A counter
-// that stands beyond it already goes on.
-func (t *Table) mayGrant(now Now) bool { return t.counter != Line(now.Wall) }
+// that stands beyond it already goes on, to the end of all tokens.
+func (t *Table) mayGrant(now Now) bool {
+	return t.counter != Line(now.Wall) && t.counter < guard.Max
+}
 
 // grant gives a waiter its names. The token is the counter's next.
 func (t *Table) grant(now Now, w *waiter, d *Decided) {
 	a := &w.acquire
 	s := w.session
-	if s == nil {
+	switch {
+	case s != nil && a.Number == 0:
+		// Without a stream the answer is a promise of the TTL from the grant on.
+		t.touch(now, s, d)
+	case s == nil:
 		if why, err := t.openSession(now, a.Own, a.TTL, a.Label, a.Identity, true, d); err != nil {
 			d.refuse(w.ref, a.Number, why, err.Error())
 			return
@@ -215,7 +261,6 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 	answer := granted(t.leases[token])
 	answer.Waited = max(now.Low-w.asked, 0)
 	d.reply(w.ref, a.Number, answer)
-	t.serve(now, nil, d, w.locks...)
 }
 
 // freeSlot is the lowest slot that nobody holds. The holders are in the order
@@ -281,6 +326,9 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 	if len(t.starved) > 0 && t.mayGrant(now) {
 		again := t.starved
 		t.starved = nil
+		for _, l := range again {
+			l.starving = false
+		}
 		t.serve(now, nil, d, again...)
 	}
 	return len(t.ended) > 0 || len(t.starved) > 0
@@ -303,10 +351,18 @@ func (t *Table) holder(now Now, l *lease, k *lock) Holder {
 	s := l.session
 	s.timing()
 	return Holder{
-		Token: l.token, Handle: Handle(t.secret, s.id), Label: cmp.Or(l.label, s.label),
+		Token: l.token, Handle: t.handle(s), Label: cmp.Or(l.label, s.label),
 		Since: time.Unix(0, l.since), ExpiresIn: min(max(s.deadline-now.High, 0), s.ttl),
 		Slot: l.on(k).slot, Shared: l.mode == Shared, Breaking: l.breaking != nil,
 	}
+}
+
+// handle is the public name of a session, computed once.
+func (t *Table) handle(s *session) string {
+	if s.handle == "" {
+		s.handle = Handle(t.secret, s.id)
+	}
+	return s.handle
 }
 
 // heldUnder finds the holder of a name with a token.

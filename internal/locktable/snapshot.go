@@ -52,8 +52,12 @@ func (t *Table) Freeze(now Now) *Frozen {
 		f.sessions = append(f.sessions, frozenSession{session: s.decided(), done: sortedKeys(s.done)})
 	}
 	for _, l := range t.leases { //tidy:unordered sorted by Events
-		if !l.session.over {
+		switch key := l.extra.requestKey; {
+		case !l.session.over:
 			f.leases = append(f.leases, frozenLease{lease: l, breaking: l.breaking})
+		case key != (ID{}):
+			// It stands on the work list, and has ended for whoever asks.
+			f.outcomes = append(f.outcomes, outcome{key: key, args: l.args, left: OutcomeKept})
 		}
 	}
 	for _, k := range t.locks { //tidy:unordered sorted by Events
@@ -93,6 +97,9 @@ func (s *session) decided() session {
 func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 	slices.SortFunc(f.sessions, func(a, b frozenSession) int { return slices.Compare(a.id[:], b.id[:]) })
 	slices.SortFunc(f.leases, func(a, b frozenLease) int { return cmp.Compare(a.token, b.token) })
+	slices.SortFunc(f.outcomes, func(a, b outcome) int {
+		return cmp.Or(cmp.Compare(a.left, b.left), slices.Compare(a.key[:], b.key[:]))
+	})
 	slices.SortStableFunc(f.closed, func(a, b frozenClosure) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(b.left, a.left))
 	})
@@ -138,6 +145,9 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 	}
 }
 
+// doneMax bounds the numbers of one event, so that a chunk stays small.
+const doneMax = 4096
+
 func (s *frozenSession) events() []*recordpb.Event {
 	all := []*recordpb.Event{{
 		Kind: recordpb.Kind_KIND_SESSION_OPENED, Session: s.id.bytes(), TtlNano: int64(s.ttl),
@@ -148,10 +158,14 @@ func (s *frozenSession) events() []*recordpb.Event {
 			Kind: recordpb.Kind_KIND_SESSION_SILENT, Session: s.id.bytes(), LeftNano: int64(s.left),
 		})
 	}
-	if s.finished > 0 || len(s.done) > 0 {
+	for rest := s.done; s.finished > 0 || len(rest) > 0; {
+		n := min(len(rest), doneMax)
 		all = append(all, &recordpb.Event{
-			Kind: recordpb.Kind_KIND_REQUESTS, Session: s.id.bytes(), Finished: s.finished, Done: s.done,
+			Kind: recordpb.Kind_KIND_REQUESTS, Session: s.id.bytes(), Finished: s.finished, Done: rest[:n],
 		})
+		if rest = rest[n:]; len(rest) == 0 {
+			break
+		}
 	}
 	return all
 }

@@ -93,6 +93,10 @@ type session struct {
 	silentAt   time.Duration
 	timed      bool
 	suspect    uint64
+	// slot is the place on the agenda, from 1; 0: none. So is a lock's.
+	slot int
+	// handle is the public name, once it was asked for.
+	handle string
 }
 
 // lease is one grant. All but its links is fixed once it is granted: a snapshot
@@ -149,12 +153,16 @@ type lock struct {
 	closed    *closure
 	observers []observer
 	shown     guard.Token
+	slot      int
+	starving  bool
 }
 
 // closure is what is left of a lock-delay. left is decided.
 type closure struct {
 	left time.Duration
 
+	// fresh is a delay that began while another ran, and has no time yet.
+	fresh                 time.Duration
 	timed                 bool
 	since, until, logNext time.Duration
 }
@@ -221,10 +229,17 @@ func Handle(secret []byte, id ID) string {
 }
 
 // Line is the value that the counter may not pass by granting at the given
-// time: unix seconds × 2^20, finely.
+// time: unix seconds × 2^20, finely. It stays between 0 and guard.Max, however
+// wrong the clock is.
 func Line(wall time.Time) guard.Token {
-	s, ns := uint64(wall.Unix()), uint64(wall.Nanosecond())
-	return guard.Token(s<<20 + ns<<20/1e9)
+	s := wall.Unix()
+	switch {
+	case s < 0:
+		return 0
+	case s >= int64(guard.Max>>20):
+		return guard.Max
+	}
+	return guard.Token(uint64(s)<<20 + uint64(wall.Nanosecond())<<20/1e9)
 }
 
 // lockOf returns the record of a name, making it when asked to.
@@ -250,15 +265,24 @@ func (t *Table) forget(l *lock) {
 }
 
 // settle takes holders out whose session is over but whose turn on the work
-// list has not come.
-func (t *Table) settle(l *lock) {
+// list has not come. It returns their other names, which are free as well and to
+// which the work list does not come back.
+func (t *Table) settle(l *lock) (others []*lock) {
 	for i := 0; i < len(l.holders); {
-		if h := l.holders[i]; h.session.over {
-			t.drop(h, false)
+		h := l.holders[i]
+		if !h.session.over {
+			i++
 			continue
 		}
-		i++
+		t.drop(h, false)
+		h.holds(func(x *hold) {
+			if x.lock != l {
+				others = append(others, x.lock)
+				t.forget(x.lock)
+			}
+		})
 	}
+	return others
 }
 
 // holds visits the names of a lease.

@@ -2,10 +2,10 @@ package sim
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
 // fiber runs code that waits. It is a coroutine: it runs only while the world
@@ -18,10 +18,9 @@ type fiber struct {
 	yield  func(struct{}) bool
 	ended  bool
 
-	// What the fiber waited for.
-	result kvlog.Result
-	page   kvlog.Page
-	err    error
+	// asked numbers what the fiber asked the disk, got is what it was answered.
+	asked uint64
+	got   outcome
 }
 
 // spawn begins a fiber of a process.
@@ -31,7 +30,7 @@ func (w *World) spawn(p *process, job func()) {
 		f.yield = yield
 		job()
 	})
-	w.fibers[f] = struct{}{}
+	p.fibers = append(p.fibers, f)
 	w.after(p, 0, f.run)
 }
 
@@ -47,7 +46,7 @@ func (f *fiber) run() {
 	w.running = before
 	if !more {
 		f.ended = true
-		delete(w.fibers, f)
+		f.who.forget(f)
 	}
 }
 
@@ -59,16 +58,33 @@ func (f *fiber) wait() bool { return !f.ended && f.yield(struct{}{}) && !f.ended
 func (f *fiber) stop() {
 	w := f.world
 	f.ended = true
-	delete(w.fibers, f)
 	before := w.running
 	w.running = f
 	f.end()
 	w.running = before
 }
 
+// forget drops a fiber that is done.
+func (p *process) forget(f *fiber) {
+	p.fibers = slices.DeleteFunc(p.fibers, func(x *fiber) bool { return x == f })
+}
+
+// stop ends the process's fibers. What they wait on must have been told by its
+// context.
+func (p *process) stop() {
+	all := p.fibers
+	p.fibers = nil
+	for _, f := range all {
+		f.stop()
+	}
+}
+
 // sleep waits in a fiber; false: the process is dead.
 func (w *World) sleep(d time.Duration) bool {
 	f := w.running
+	if f.ended {
+		return false
+	}
 	w.after(f.who, max(d, 0), f.run)
 	return f.wait()
 }
@@ -80,10 +96,12 @@ type processClock struct {
 	who   *process
 }
 
-func (k processClock) Now() clock.Reading       { return k.who.clock.read(k.world.now) }
-func (k processClock) Wall() time.Time          { return k.who.clock.wall(k.world.now) }
-func (k processClock) NewTimer() clock.Timer    { return &fiberTimer{world: k.world, c: make(chan struct{}, 1)} }
-func (k processClock) NewAlarm() clock.Timer    { return k.NewTimer() }
+func (k processClock) Now() clock.Reading { return k.who.clock.read(k.world.now) }
+func (k processClock) Wall() time.Time    { return k.who.clock.wall(k.world.now) }
+func (k processClock) NewTimer() clock.Timer {
+	return &fiberTimer{world: k.world, c: make(chan struct{}, 1)}
+}
+func (k processClock) NewAlarm() clock.Timer { return k.NewTimer() }
 
 type fiberTimer struct {
 	world *World

@@ -19,7 +19,6 @@ type World struct {
 	story  *story
 	failed *Failure
 
-	fibers  map[*fiber]struct{}
 	running *fiber
 
 	disk      *disk
@@ -29,9 +28,9 @@ type World struct {
 	resources map[string]*resource
 	referee   *referee
 
-	// calm: faults are over.
-	calm bool
-	ids  uint64
+	// calm: faults are over; ended: everybody is served.
+	calm, ended bool
+	ids         uint64
 }
 
 // Failure is what the referee found first.
@@ -77,7 +76,7 @@ func Run(p Plan, tell bool) Result {
 }
 
 func newWorld(p Plan) *World {
-	w := &World{plan: p, trace: traceBegin, fibers: map[*fiber]struct{}{}, resources: map[string]*resource{}}
+	w := &World{plan: p, trace: traceBegin, resources: map[string]*resource{}}
 	w.referee = newReferee(w)
 	w.disk = newDisk(w)
 	for i := range p.Servers {
@@ -115,6 +114,7 @@ func (w *World) play() {
 		c.start()
 	}
 	w.at(w.plan.Calm, w.mend)
+	w.at(w.plan.Stop, w.audit)
 	for _, f := range w.plan.Faults {
 		w.at(f.At, func() { w.strike(f) })
 	}
@@ -143,16 +143,13 @@ func (w *World) turn() bool {
 	w.trace.mix(uint64(e.at))
 	w.trace.mix(e.order)
 	e.do()
-	return !w.over()
+	return !w.ended
 }
 
 // bury ends every fiber.
 func (w *World) bury() {
 	for _, s := range w.servers {
 		s.die()
-	}
-	for f := range w.fibers {
-		f.stop()
 	}
 }
 
@@ -186,6 +183,7 @@ type process struct {
 	frozen time.Duration
 	clock  *clockOf
 	rng    *rand.Rand
+	fibers []*fiber
 }
 
 // stream of random numbers for one purpose, so that taking a client out of a

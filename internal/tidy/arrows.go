@@ -38,8 +38,8 @@ var rooms = []room{
 	{dir: "internal/link", may: []string{"internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
 	{dir: "internal/locktable", may: []string{"api", "guard"}},
 	{dir: "internal/sim", may: []string{
-		"internal/locktable", "internal/cell", "internal/store", "internal/store/memstore", "internal/trust", "guard",
-		"internal/clock",
+		"internal/locktable", "internal/cell", "internal/store", "internal/store/kvlog", "internal/store/memstore",
+		"internal/trust", "guard", "api", "internal/clock",
 	}},
 	{dir: "internal/store", may: []string{"api"}},
 	{dir: "internal/store/kvlog", may: []string{"internal/store", "api", "internal/clock"}},

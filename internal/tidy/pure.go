@@ -19,7 +19,7 @@ import (
 
 // pureFiles are the patterns, for path.Match, of what must be a function of its
 // input alone.
-var pureFiles = []string{"internal/locktable/*.go", "internal/trust/*.go", "internal/cell/step*.go"}
+var pureFiles = []string{"internal/locktable/*.go", "internal/trust/*.go", "internal/cell/step*.go", "internal/cell/usable.go"}
 
 // impureImports reach for something that differs from run to run.
 var impureImports = []string{
@@ -54,6 +54,7 @@ func pure(t *Tree) []Finding {
 		for _, f := range files {
 			if isPure(f) {
 				found = append(found, f.impurities(info)...)
+				found = append(found, f.calledOutside(dir, files, info)...)
 			}
 		}
 	}
@@ -78,7 +79,7 @@ func (t *Tree) check(dir string, files []*File) (*types.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
 	var wrong []error
 	conf := types.Config{
 		Importer: importer.ForCompiler(t.fset, "gc", lookup),
@@ -160,4 +161,50 @@ func (f *File) impurities(info *types.Info) []Finding {
 		found = f.at(found, "unordered", pos, "ranges over a map in the order that Go draws: collect and sort, or say why order is of no matter")
 	}
 	return found
+}
+
+// calledOutside finds uses of the package's own functions and variables that
+// lie in files not held to be pure: what they do would be the step's doing.
+func (f *File) calledOutside(dir string, files []*File, info *types.Info) []Finding {
+	held := map[string]bool{}
+	for _, other := range files {
+		held[other.Path] = isPure(other)
+	}
+	var found []Finding
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		obj := info.Uses[id]
+		if obj == nil || obj.Pkg() == nil || obj.Pkg().Path() != modulePath+"/"+dir {
+			return true
+		}
+		global := obj.Parent() == obj.Pkg().Scope()
+		switch obj := obj.(type) {
+		case *types.Func:
+			if types.IsInterface(receiverOf(obj)) {
+				return true
+			}
+		case *types.Var:
+			if !global {
+				return true
+			}
+		default:
+			return true
+		}
+		if file := f.fset.Position(obj.Pos()).Filename; !held[file] {
+			found = f.at(found, "pure", id.Pos(), "uses %s, which lies in %s and is not held to be pure", id.Name, path.Base(file))
+		}
+		return true
+	})
+	return found
+}
+
+// receiverOf is the type whose method it is, or no interface for a function.
+func receiverOf(fn *types.Func) types.Type {
+	if recv := fn.Signature().Recv(); recv != nil {
+		return recv.Type()
+	}
+	return types.Typ[types.Invalid]
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // This binary plays other parts when the variable names one.
@@ -23,22 +24,18 @@ const (
 	// partServer opens the folder in its argument, says how far it replayed, and
 	// appends for ever, saying each number once it is durable.
 	partServer = "server"
-	// partFull has a small file system to itself and fills it up.
-	partFull = "full"
 )
 
+// parts are what this binary can play, given a folder.
+var parts = map[string]func(dir string) error{partServer: serve}
+
 func play(part string) int {
-	dir := os.Getenv("PAWL_ETCDSTORE_TEST_DIR")
-	var err error
-	switch part {
-	case partServer:
-		err = serve(dir)
-	case partFull:
-		err = fillUp(dir)
-	default:
-		err = fmt.Errorf("no part %q", part)
+	perform, ok := parts[part]
+	if !ok {
+		fmt.Fprintln(os.Stderr, "no part", part)
+		return 3
 	}
-	if err != nil {
+	if err := perform(os.Getenv("PAWL_ETCDSTORE_TEST_DIR")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 3
 	}
@@ -108,10 +105,15 @@ func watch(out io.Reader, enough func(said int) bool) (replayed, durable uint64,
 // TestKill: the process is killed at any moment under appends; what it called
 // durable is there at the next start, and the chain is whole.
 func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes")
+	}
 	dir := filepath.Join(t.TempDir(), "data")
+	const atLeast = 20
 	var acknowledged uint64
 	rng := rand.New(rand.NewPCG(1, 2))
-	for kill := 1; kill <= 8; kill++ {
+	kills := testwait.Reps(50)
+	for kill := 1; kill <= kills; kill++ {
 		cmd := child(partServer, dir)
 		cmd.Env = append(cmd.Env, fmt.Sprintf("PAWL_ETCDSTORE_TEST_NONCE=%d", kill))
 		cmd.Stderr = os.Stderr
@@ -122,7 +124,7 @@ func TestKill(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		at := rng.IntN(400)
+		at := atLeast + rng.IntN(400)
 		replayed, durable, err := watch(out, func(said int) bool { return said >= at })
 		_ = cmd.Process.Kill()
 		// What it still said before it died counts.
@@ -139,7 +141,7 @@ func TestKill(t *testing.T) {
 		}
 		acknowledged = max(acknowledged, durable, more)
 	}
-	if acknowledged < 100 {
-		t.Errorf("only %d batches in all", acknowledged)
+	if acknowledged < uint64(kills*atLeast) {
+		t.Errorf("%d kills and only %d batches in all", kills, acknowledged)
 	}
 }

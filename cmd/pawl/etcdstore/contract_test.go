@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store/storetest"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // idle is a pace at which looking after the member does nothing during a test.
@@ -23,7 +24,7 @@ func open(t testing.TB, opts EmbeddedOptions) *Embedded {
 	if opts.Token == "" {
 		opts.Token = "test-0123456789abcdef"
 	}
-	opts.Clock = clock.Bubble()
+	opts.Clock = clock.System()
 	opts.Stderr = io.Discard
 	opts.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	e, err := OpenEmbedded(t.Context(), opts)
@@ -44,7 +45,8 @@ func open(t testing.TB, opts EmbeddedOptions) *Embedded {
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) *storetest.Place {
 		e := open(t, EmbeddedOptions{ActiveTTL: idle})
-		p := storetest.OnKV(guarded{e}, clock.Bubble())
+		p := storetest.OnKV(guarded{e}, clock.System())
+		p.Seeds = uint64(testwait.Reps(20))
 		p.SetFull = func(full bool) {
 			action := pb.AlarmRequest_DEACTIVATE
 			if full {

@@ -239,6 +239,9 @@ func TestQuotaAlarm(t *testing.T) {
 // TestQuotaHolds writes several times the quota with snapshots as the cell
 // takes them, and never meets the alarm.
 func TestQuotaHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 96 MiB")
+	}
 	const quota = 32 << 20
 	s := open(t, EmbeddedOptions{Quota: quota, ActiveTTL: quick})
 	l := mustBegin(t, s, 1)

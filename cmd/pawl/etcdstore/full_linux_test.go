@@ -18,10 +18,18 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
+// partFull has a small file system to itself and fills it up.
+const partFull = "full"
+
+func init() { parts[partFull] = fillUp }
+
 // TestFullDisk runs a server on a small file system that fills up: it ends with
 // a line that says why, and once there is room it goes on with all that it had
 // called durable. The file system is a tmpfs in a namespace of its own.
 func TestFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a user namespace")
+	}
 	cmd := child(partFull, t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,

@@ -291,7 +291,7 @@ func (s *soak) settle(ctx context.Context, all []*pawl.Client) error {
 			break
 		}
 		if empty.Err() != nil {
-			wrong = append(wrong, fmt.Errorf("the server shows %d names %v after the last client left, not none (%w)", n, emptyMax, err))
+			wrong = append(wrong, errors.Join(fmt.Errorf("%v after the last client left the server does not show that all is free, but %d names", emptyMax, n), err))
 			break
 		}
 		s.pause(empty, errorPause)

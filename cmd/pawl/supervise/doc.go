@@ -17,7 +17,9 @@
 // runs: no process that descends from the command is alive after the deadline
 // (invariant I5 carried to processes), and Run returns only when none is, so
 // that the lease may be released. Descendants that started a session of their
-// own or forked twice are included.
+// own or forked twice are included. That goes for the command's own end, too: a
+// command must stay in the foreground, one that makes a daemon of itself has the
+// daemon killed when its first process ends.
 //
 // What is not promised: anything when both processes are killed or stopped at
 // once (the command itself then dies with the watcher, its descendants may

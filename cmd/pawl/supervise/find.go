@@ -40,7 +40,7 @@ func Find(command string, env []string) (string, error) {
 			if err == nil {
 				return path, nil
 			}
-			if errors.Is(err, syscall.EACCES) {
+			if _, noFile := os.Stat(path); noFile == nil && errors.Is(err, syscall.EACCES) {
 				verdict = err
 			}
 		}

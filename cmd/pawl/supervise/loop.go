@@ -39,8 +39,7 @@ func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, e
 			r.renewed()
 		case <-lost:
 			lost = nil
-			r.lost = true
-			r.notice("the lease is lost: the command is asked to end")
+			r.losing("the lease is lost: the command is asked to end")
 			r.end(true)
 		case <-done:
 			done = nil
@@ -57,8 +56,7 @@ func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, e
 			if now := clock.Boottime(); !r.paused && now > due+r.job.Margin/lateShare {
 				r.paused, r.killAt = true, now
 			} else if r.late = true; !look(r.watcher).exited {
-				r.lost = true
-				r.notice("the watcher is late: everything is killed")
+				r.losing("the watcher is late: everything is killed")
 				_ = unix.Kill(r.watcher, syscall.SIGKILL)
 			}
 		}
@@ -69,6 +67,14 @@ func (r *run) notice(line string) {
 	if r.job.Notice != nil {
 		r.job.Notice(line)
 	}
+}
+
+// losing notes that the lease is lost, and says so the first time.
+func (r *run) losing(line string) {
+	if !r.lost {
+		r.notice(line)
+	}
+	r.lost = true
 }
 
 func (r *run) renewed() {
@@ -124,8 +130,8 @@ func (r *run) hear(ctx context.Context, rep report) {
 		}
 		r.early = nil
 	case reportAsked:
-		r.lost, r.ending = true, true
-		r.notice("the lease was not renewed in time: the command is asked to end")
+		r.ending = true
+		r.losing("the lease was not renewed in time: the command is asked to end")
 	case reportStopped:
 		r.pause(ctx, rep.Signal)
 	}

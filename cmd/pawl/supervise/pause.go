@@ -60,8 +60,7 @@ func (r *run) pause(ctx context.Context, by syscall.Signal) {
 	r.tty.restore()
 	stopMyself()
 	if !r.check(ctx, r.window().Term) {
-		r.lost = true
-		r.notice("the lease is not known to be ours any more: the command is not continued")
+		r.losing("the lease is not known to be ours any more: the command is not continued")
 		r.end(true)
 		return
 	}

@@ -91,8 +91,8 @@ func mainShell() int {
 	}
 	say := func(kind string, code int) {
 		front, _ := unix.IoctlGetInt(0, unix.TIOCGPGRP)
-		_ = events.Encode(event{Kind: kind, Run: run, Group: group, Front: front, Code: code})
 		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+		_ = events.Encode(event{Kind: kind, Run: run, Group: group, Front: front, Code: code})
 	}
 	_ = events.Encode(event{Kind: "started", Run: run, Group: group})
 	go func() {

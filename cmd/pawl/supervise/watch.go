@@ -86,6 +86,7 @@ type watcher struct {
 	window  window
 	command int  // pid and group
 	asked   bool // the command was asked to end, no renewal counts
+	gone    bool // the lease is known not to be ours any more
 	halted  bool // the command is stopped
 }
 
@@ -191,12 +192,14 @@ func (w *watcher) fork(group, tty *os.File) (int, error) {
 func (w *watcher) watch() {
 	for {
 		ended, now := w.poll(), clock.Boottime()
-		if ended || now >= w.window.Kill {
+		// One that is stopped could not hear of the request to end without being
+		// continued, and under a lost lease it may not be.
+		if ended || now >= w.window.Kill || w.gone && w.halted {
 			w.finish(w.asked || now >= w.window.Kill)
 			return
 		}
 		if !w.asked && now >= w.window.Term {
-			w.ask(true)
+			w.ask()
 			w.reports.send(report{Kind: reportAsked})
 		}
 		if w.asked {
@@ -254,24 +257,21 @@ func (w *watcher) obey(o order) {
 
 // end asks the command to end, by order.
 func (w *watcher) end(until window, lost bool) {
-	if lost && w.halted {
-		// It could not hear of it without being continued, and may not be.
-		until.Kill = min(until.Kill, clock.Boottime())
-	}
-	if !w.asked {
-		w.window = until
-		w.ask(!lost)
-	} else {
+	w.gone = w.gone || lost
+	if w.asked {
 		w.window.Kill = min(w.window.Kill, until.Kill)
+		return
 	}
+	w.window = until
+	w.ask()
 }
 
 // ask asks the command to end. One that is stopped must be continued to hear of
 // it, which it may be as long as the lease is ours.
-func (w *watcher) ask(ours bool) {
+func (w *watcher) ask() {
 	w.asked = true
 	w.signal(w.setup.Signal)
-	if ours {
+	if !w.gone {
 		w.signal(syscall.SIGCONT)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store/memstore"
 	"github.com/pawlproject/pawl/internal/store/storetest"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 func TestContract(t *testing.T) {
@@ -25,6 +26,6 @@ func place() *storetest.Place {
 		return func() { disk.Restore(saved) }
 	}
 	p.SetFull = disk.SetFull
-	p.Seeds = 20
+	p.Seeds = uint64(testwait.Reps(500))
 	return p
 }

@@ -196,6 +196,26 @@ func TestStandbyTiming(t *testing.T) {
 	})
 }
 
+// TestAnotherCluster: the store is set up anew under a running server.
+func TestAnotherCluster(t *testing.T) {
+	d := memstore.NewDisk()
+	s := d.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
+	ten, err := s.Claim(t.Context(), store.Node{ID: [16]byte{1}}, store.Nonce{1}, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ten.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.SetCluster(2)
+	for doing, err := range map[string]error{"confirm": ten.Confirm(t.Context()), "append": ten.Append(t.Context(), 2, []byte("x"))} {
+		if !errors.Is(err, store.ErrRolledBack) {
+			t.Errorf("%s: %v, want ErrRolledBack", doing, err)
+		}
+	}
+	<-ten.Lost()
+}
+
 func TestJournal(t *testing.T) {
 	d := memstore.NewDisk()
 	journal := d.Record()

@@ -75,6 +75,18 @@ func damage(t T, p *Place) {
 		broken(t, c, harm.doing, harm.names)
 		p.SetBatch(t, harm.n, harm.was)
 	}
+
+	// No batch behind the hole can be read any more; where they lie shows that
+	// the missing one had been durable when they went out.
+	p.DropBatch(t, k)
+	for n := uint64(k + 1); n <= w.last; n++ {
+		p.SetBatch(t, n, flip(w.raw[n]))
+	}
+	broken(t, c, "dropping a batch and harming all behind it", "batch 6")
+	p.SetBatch(t, k, whole)
+	for n := uint64(k + 1); n <= w.last; n++ {
+		p.SetBatch(t, n, w.raw[n])
+	}
 	c.takeOver().append()
 	c.takeOver()
 }

@@ -21,7 +21,9 @@ type Test struct {
 	Name string
 	// Needs is what the place must be able to do; 0: nothing special.
 	Needs Need
-	Run   func(t T, p *Place)
+	// Long: it writes so much that Run leaves it out under -short.
+	Long bool
+	Run  func(t T, p *Place)
 }
 
 // Need is an ability of a Place, as a set of bits.
@@ -34,6 +36,10 @@ const (
 	// NeedFull: the store can be told to refuse writes.
 	NeedFull
 )
+
+func (n Need) String() string {
+	return map[Need]string{NeedSave: "setting back the state of the store", NeedFull: "having the store refuse writes"}[n]
+}
 
 // can reports whether p has every ability in n.
 func (p *Place) can(n Need) bool {
@@ -52,8 +58,11 @@ func Run(t *testing.T, newPlace func(t *testing.T) *Place) {
 	for _, test := range Tests() {
 		t.Run(test.Name, func(t *testing.T) {
 			p := newPlace(t)
+			if test.Long && testing.Short() {
+				t.Skip("long where writes are real")
+			}
 			if !p.can(test.Needs) {
-				t.Skip("this store cannot be brought to it")
+				t.Skipf("it takes %v, which this place does not offer", test.Needs)
 			}
 			test.Run(t, p)
 		})

@@ -123,13 +123,24 @@ func (a *args) token(s string) guard.Token {
 	return guard.Token(int64(locktable.Line(base)) + n)
 }
 
+func (a *args) mode() (locktable.Mode, uint32) {
+	switch {
+	case a.has("shared"):
+		return locktable.Shared, 0
+	case a.value("slots") != "":
+		return locktable.Slots, uint32(a.number(a.value("slots")))
+	}
+	return locktable.Exclusive, 0
+}
+
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	a := argsOf(t, d)
 	if d.Cmd == "limits" {
 		l := locktable.DefaultLimits
 		for key, field := range map[string]*int{
 			"leases-per-session": &l.LeasesPerSession, "waiters-per-name": &l.WaitersPerName,
-			"sessions": &l.Sessions, "leases": &l.Leases, "waiters": &l.Waiters,
+			"sessions": &l.Sessions, "leases": &l.Leases, "waiters": &l.Waiters, "value-bytes": &l.ValueBytes,
+			"observed": &l.Observed,
 		} {
 			if v := a.value(key); v != "" {
 				*field = int(a.number(v))
@@ -234,8 +245,10 @@ func (s *script) command(a *args) locktable.Command {
 		g := s.gen(a, x)
 		c := locktable.Acquire{
 			Ref: ref(x, g), Session: s.id(x), Generation: g, Number: a.number(a.word(1)),
-			Names: []string{a.word(2)}, Try: a.has("try"), Label: a.value("label"),
+			Names: append([]string{a.word(2)}, a.all("names")...), Try: a.has("try"), Label: a.value("label"),
+			LockDelay: a.duration(a.value("delay"), 0), Value: []byte(a.value("value")),
 		}
+		c.Mode, c.Slots = a.mode()
 		if p := strings.Split(a.value("ticket"), "/"); len(p) == 2 {
 			c.Ticket = locktable.Place{Epoch: a.number(p[0]), Sequence: a.number(p[1])}
 		}
@@ -271,6 +284,12 @@ func (s *script) command(a *args) locktable.Command {
 		return locktable.Check{Ref: ref(x, g), Session: s.id(x), Generation: g, Number: a.number(a.word(1)), Token: a.token(a.word(2))}
 	case "break":
 		return locktable.Break{Ref: "admin", Name: a.word(0), Token: a.token(a.word(1)), Reason: a.value("reason"), Now: a.has("now")}
+	case "observe":
+		x := a.word(0)
+		return locktable.Observe{Ref: ref(x, s.gen(a, x)), Session: s.id(x), Generation: s.gen(a, x), Name: a.word(1)}
+	case "unobserve":
+		x := a.word(0)
+		return locktable.Unobserve{Session: s.id(x), Generation: s.gen(a, x), Name: a.word(1)}
 	case "list":
 		return locktable.List{
 			Ref: "reader", Name: a.value("name"), Prefix: a.value("prefix"), After: a.value("after"),
@@ -326,7 +345,11 @@ func (s *script) attach(a *args) locktable.Command {
 
 func (s *script) once(a *args) locktable.Command {
 	u := a.word(0)
-	c := locktable.Acquire{Ref: u, Names: []string{a.word(1)}, Try: a.has("try"), Lease: s.id(u + ".lease")}
+	c := locktable.Acquire{
+		Ref: u, Names: append([]string{a.word(1)}, a.all("names")...), Try: a.has("try"), Lease: s.id(u + ".lease"),
+		LockDelay: a.duration(a.value("delay"), 0),
+	}
+	c.Mode, c.Slots = a.mode()
 	if v := a.value("id"); v != "" {
 		c.RequestKey, c.Salt = s.id("request "+v), []byte(u)
 	}

@@ -29,7 +29,6 @@ type world struct {
 	lag time.Duration
 	// known names the ids that were used.
 	known map[locktable.ID]string
-	// leases are the ids of leases without a stream.
 	epoch uint64
 }
 
@@ -167,6 +166,18 @@ func token(t guard.Token) string {
 	return fmt.Sprintf("#%d", int64(t)-int64(locktable.Line(base)))
 }
 
+// grant writes what is not plain of one name of a lease.
+func grant(t, fence guard.Token, slot uint32) string {
+	s := ""
+	if fence != t {
+		s += "!" + token(fence)
+	}
+	if slot > 0 {
+		s += fmt.Sprintf("[%d]", slot)
+	}
+	return s
+}
+
 func (w *world) name(b []byte) string {
 	var id locktable.ID
 	copy(id[:], b)
@@ -197,8 +208,23 @@ func (w *world) event(e *recordpb.Event) string {
 	if e.LastToken > 0 {
 		add("last=%s", token(guard.Token(e.LastToken)))
 	}
+	if e.Name != "" {
+		add("%s", e.Name)
+	}
 	for _, g := range e.Grants {
-		add("%s", g.Name)
+		add("%s%s", g.Name, grant(guard.Token(e.Token), guard.Token(g.Fence), g.Slot))
+	}
+	if e.Mode > recordpb.Mode_MODE_EXCLUSIVE {
+		add("%s", strings.ToLower(strings.TrimPrefix(e.Mode.String(), "MODE_")))
+	}
+	if e.Slots > 0 {
+		add("of=%d", e.Slots)
+	}
+	if e.LockDelayNano > 0 {
+		add("delay=%v", time.Duration(e.LockDelayNano))
+	}
+	if len(e.Value) > 0 {
+		add("value=%s", e.Value)
 	}
 	if e.Request > 0 {
 		add("request=%d", e.Request)
@@ -232,11 +258,8 @@ func (w *world) answer(a locktable.Answer) string {
 	switch a := a.(type) {
 	case locktable.Attached:
 		s := fmt.Sprintf("attached ttl=%v", a.TTL)
-		if len(a.Lost) > 0 {
-			s += " lost="
-			for i, n := range a.Lost {
-				s += []string{",", ""}[min(1, max(0, 1-i))] + token(guard.Token(n))
-			}
+		for _, n := range a.Lost {
+			s += " lost=" + token(guard.Token(n))
 		}
 		if a.RolledBack {
 			s += " rolled-back"
@@ -247,7 +270,11 @@ func (w *world) answer(a locktable.Answer) string {
 	case locktable.Renewed:
 		return fmt.Sprintf("renewed %d ttl=%v", a.Number, a.TTL)
 	case locktable.Granted:
-		s := fmt.Sprintf("granted %s ttl=%v", token(a.Token), a.TTL)
+		s := fmt.Sprintf("granted %s", token(a.Token))
+		for _, g := range a.Grants {
+			s += " " + g.Name + grant(a.Token, g.Fence, g.Slot)
+		}
+		s += fmt.Sprintf(" ttl=%v", a.TTL)
 		if a.Waited > 0 {
 			s += fmt.Sprintf(" waited=%v", a.Waited)
 		}
@@ -275,6 +302,15 @@ func (w *world) answer(a locktable.Answer) string {
 		var lines []string
 		for _, l := range a.Locks {
 			s := l.Name
+			if l.Slots > 0 {
+				s += fmt.Sprintf(" slots=%d", l.Slots)
+			}
+			if l.ClosedFor > 0 {
+				s += fmt.Sprintf(" closed=%v", l.ClosedFor)
+			}
+			if len(l.Value) > 0 {
+				s += " value=" + string(l.Value)
+			}
 			for _, h := range l.Holders {
 				s += fmt.Sprintf(" held=%s expires=%v", token(h.Token), h.ExpiresIn)
 				if h.Breaking {
@@ -293,6 +329,9 @@ func (w *world) answer(a locktable.Answer) string {
 			return "nothing"
 		}
 		return strings.Join(lines, "\n   ")
+	}
+	if a, ok := a.(locktable.Observed); ok {
+		return fmt.Sprintf("observed %s %s %s", a.Name, token(a.Token), a.Value)
 	}
 	return fmt.Sprintf("%#v", a)
 }

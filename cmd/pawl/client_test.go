@@ -1,0 +1,265 @@
+package main
+
+import (
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+func TestLeaseByCommands(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	l := s.acquire("orders/7", "--ttl", "1h", "--label", "a label")
+	if l.Name != "orders/7" || l.TTL != "1h0m0s" || l.Lease == "" || l.Session == "" || l.Fence != l.FencingToken {
+		t.Errorf("acquire printed %+v", l)
+	}
+	held := s.want(exitNotAcquired, "acquire", "orders/7")
+	contains(t, held.stderr, `pawl acquire: orders/7 is held by "a label"`, "token "+l.FencingToken, "since ", "expires in ")
+	if held.stdout != "" {
+		t.Errorf("a refusal printed %q", held.stdout)
+	}
+	renewed := read[lease](t, s.want(0, "renew", l.Lease).stdout)
+	if renewed.TTL != "1h0m0s" || renewed.Session != l.Session {
+		t.Errorf("renew printed %+v", renewed)
+	}
+	contains(t, s.want(0, "ls").stdout, "NAME", "orders/7", l.FencingToken, `"a label"`)
+	contains(t, s.want(0, "show", "orders/7").stdout, `orders/7 is held by "a label"`, "token "+l.FencingToken)
+	contains(t, s.want(0, "status").stdout, l.Cell, "leases", s.link+" (this server)", "memory")
+	if r := s.want(0, "release", l.Lease); r.stdout+r.stderr != "" {
+		t.Errorf("release said %+v", r)
+	}
+	for _, verb := range []string{"release", "renew"} {
+		contains(t, s.want(exitLost, verb, l.Lease).stderr, "pawl "+verb+": no such lease")
+	}
+	contains(t, s.want(0, "show", "orders/7").stdout, "orders/7 is free")
+	if r := s.want(0, "ls", "--json"); r.stdout != "" {
+		t.Errorf("ls of nothing printed %q", r.stdout)
+	}
+	for _, id := range []string{l.Lease, l.Session} {
+		for _, r := range []result{held, s.want(0, "ls"), s.want(0, "status", "--json")} {
+			if strings.Contains(r.stdout+r.stderr, id) {
+				t.Errorf("a capability is shown: %+v", r)
+			}
+		}
+	}
+}
+
+func TestRepeatedAcquireFindsItsLease(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	args := []string{"a", "--ttl", "1m", "--request-id", "one"}
+	if first, again := s.acquire(args...), s.acquire(args...); first.Lease != again.Lease {
+		t.Errorf("first %+v, then %+v", first, again)
+	}
+}
+
+// C71: a refusal says all that a break needs; a break names the lease it means.
+func TestBreakByCommand(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	l := s.acquire("a", "--ttl", "1h")
+	s.want(exitOther, "break", "a", "--token", "1", "--reason", "r")
+	contains(t, s.want(0, "break", "a", "--token", l.FencingToken, "--reason", "r").stdout, "asked to let go")
+	if h := s.show("a").Holders; len(h) != 1 || !h[0].Breaking {
+		t.Errorf("after the request the holders are %+v", h)
+	}
+	contains(t, s.want(0, "break", "a", "--token", l.FencingToken, "--reason", "r", "--now").stdout, "has ended")
+	next := s.acquire("a", "--ttl", "1h")
+	s.want(exitOther, "break", "a", "--token", l.FencingToken, "--reason", "r", "--now")
+	if h := s.show("a").Holders; len(h) != 1 || h[0].FencingToken != next.FencingToken {
+		t.Errorf("a late break hit %+v", h)
+	}
+	s.want(0, "release", next.Lease)
+	contains(t, s.want(exitOther, "break", "a", "--token", next.FencingToken, "--reason", "r").stderr, "free")
+}
+
+func TestUsageOfCommands(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"nonsense"}, "unknown command"},
+		{[]string{"acquire"}, "NAME is missing"},
+		{[]string{"acquire", ""}, "1 to 512 bytes"},
+		{[]string{"acquire", "a\nb"}, "control character"},
+		{[]string{"acquire", strings.Repeat("n", 513)}, "512"},
+		{[]string{"acquire", "a", "b"}, "too many arguments"},
+		{[]string{"acquire", "a", "--ttl", "10"}, `"10s"`},
+		{[]string{"acquire", "a", "--ttl", "0s"}, "1s to 24h"},
+		{[]string{"acquire", "a", "--ttl", "25h"}, "1s to 24h"},
+		{[]string{"acquire", "a", "--wait", "-1s"}, "0 to 24h"},
+		{[]string{"acquire", "a", "--wait", "25h"}, "0 to 24h"},
+		{[]string{"acquire", "a", "--ttl", "10s", "--session", "x"}, "expected one"},
+		{[]string{"acquire", "a", "--label", strings.Repeat("l", 257)}, "256"},
+		{[]string{"acquire", "a", "--servers", "localhost"}, "host:port"},
+		{[]string{"acquire", "a", "--servers", "http://localhost:1"}, "host:port"},
+		{[]string{"release"}, "LEASE is missing"},
+		{[]string{"ls", "a", "b"}, "at most 1"},
+		{[]string{"break", "a", "--reason", "r"}, "--token is missing"},
+		{[]string{"break", "a", "--token", "0", "--reason", "r"}, "2^53-1"},
+		{[]string{"break", "a", "--token", "1"}, "--reason is missing"},
+		{[]string{"demo", "zombie", "--ttl", "1m"}, "1s to 10s"},
+	} {
+		r := want(t, exitUsage, tc.args...)
+		contains(t, r.stderr, "pawl", tc.says)
+		if r.stdout != "" {
+			t.Errorf("%q printed %q", tc.args, r.stdout)
+		}
+	}
+}
+
+func TestHelpBeginsWithTheDemo(t *testing.T) {
+	r := want(t, 0)
+	demo, acquire := strings.Index(r.stdout, "\n  demo "), strings.Index(r.stdout, "\n  acquire ")
+	if demo < 0 || acquire < demo || strings.Contains(r.stdout, "demo-worker") || strings.Contains(r.stdout, "__watch") {
+		t.Errorf("the help is:\n%s", r.stdout)
+	}
+	for _, c := range []string{"serve", "run", "acquire", "renew", "release", "ls", "show", "break", "status"} {
+		contains(t, want(t, 0, c, "--help").stdout, "Examples:", "Exit codes:")
+	}
+	contains(t, want(t, 0, "version").stdout, "pawl ")
+	contains(t, want(t, 0, "completion", "bash").stdout, "complete")
+}
+
+// C65: what "no wait" and "wait" mean is the same whoever asks.
+func TestWaitMeansTheSameEverywhere(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("a", "--ttl", "1h")
+	for wait, code := range map[string]int{"": exitNotAcquired, "0s": exitNotAcquired, "-1ns": exitUsage, "1ms": exitNotAcquired} {
+		var args []string
+		body := `{"name":"a"}`
+		if wait != "" {
+			args, body = []string{"--wait=" + wait}, `{"name":"a","wait":"`+wait+`"}`
+		}
+		s.want(code, append([]string{"acquire", "a"}, args...)...)
+		if wait != "" { // run waits for ever when it is told nothing
+			s.want(code, append(append([]string{"run", "a"}, args...), "--", "true")...)
+		}
+		status, text := s.post("/v1/leases", body)
+		if expected := map[int]int{exitNotAcquired: 409, exitUsage: 400}[code]; status != expected {
+			t.Errorf("wait %q over HTTP: %d %s", wait, status, text)
+		}
+	}
+	c, err := pawl.Dial(t.Context(), []string{s.link}, pawl.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.TryAcquire(t.Context(), "a"); err == nil {
+		t.Error("the SDK was granted a held name")
+	}
+}
+
+// C78, C79: the command line takes and refuses the names that HTTP does.
+func TestNamesByCommand(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	for _, name := range []string{
+		"a/b", "a", "a/", "A/B", ".", "..", "file:///x", "with blanks ", "%2F", "+", "?", "#", "-x", "🔒", "e\u0301", `"q"`,
+		strings.Repeat("n", locktable.NameMax),
+	} {
+		l := read[lease](t, s.want(0, "acquire", "--ttl", "1h", "--", name).stdout)
+		if got := read[lock](t, s.want(0, "show", "--json", "--", name).stdout); l.Name != name || got.Name != name || len(got.Holders) != 1 {
+			t.Errorf("%q was granted as %+v and is shown as %+v", name, l, got)
+		}
+	}
+	for _, name := range []string{"", "a\nb", "\x7f", "\xff", "\u0085", strings.Repeat("n", locktable.NameMax+1)} {
+		s.want(exitUsage, "acquire", "--", name)
+		s.want(exitUsage, "show", "--", name)
+		s.want(exitUsage, "run", name, "--", "true")
+	}
+	// What a terminal would obey does not reach it.
+	s.acquire("b", "--label", "\x1b[31mred\r", "--ttl", "1h")
+	for _, r := range []result{s.want(0, "ls"), s.want(0, "show", "b")} {
+		if strings.ContainsAny(r.stdout, "\x1b\r") {
+			t.Errorf("a label reached the terminal: %q", r.stdout)
+		}
+	}
+}
+
+func TestAcquireGivesItsPlaceUpOnSignals(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("a", "--ttl", "1h")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		cmd := s.command("acquire", "a", "--wait", "1h")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.waits("a", 1)
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // its code tells
+		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) {
+			t.Errorf("after %v it ended with %d", sig, code)
+		}
+		s.waits("a", 0)
+	}
+}
+
+func TestServersAreTriedInTurn(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	nobody := closedPort(t)
+	for _, list := range []string{nobody + "," + s.link, s.link + "," + nobody, nobody + ", " + s.link} {
+		want(t, 0, "ls", "--servers", list)
+	}
+	cmd := command(t, "ls")
+	cmd.Env = append(cmd.Env, serversEnv+"="+nobody+","+s.link)
+	if r := finish(t, cmd); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+	r := want(t, exitUnavailable, "ls", "--servers", nobody)
+	contains(t, r.stderr, "no server can be reached", "connection refused", "pawl serve")
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// C57: nothing that is not a grant is taken for one.
+func TestNoServerIsNoPermission(t *testing.T) {
+	hangsUp, talksNonsense := badServer(t, ""), badServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	for _, servers := range []string{closedPort(t), hangsUp, talksNonsense, "no-such-host.invalid:7420"} {
+		for _, args := range [][]string{{"run", "a", "-n", "--", "echo", "ran"}, {"acquire", "a"}} {
+			r := want(t, exitUnavailable, append([]string{args[0], "--servers", servers}, args[1:]...)...)
+			if r.stdout != "" {
+				t.Errorf("with %s: %q printed %q", servers, args, r.stdout)
+			}
+		}
+	}
+}
+
+// badServer answers every connection with some bytes and hangs up.
+func badServer(t *testing.T, says string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.SetDeadline(time.Now().Add(bound))
+			_, _ = io.WriteString(conn, says)
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return l.Addr().String()
+}

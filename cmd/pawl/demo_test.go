@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+type outcome struct {
+	Lost    string
+	Refused bool   `json:"late_write_refused"`
+	First   string `json:"token_a"`
+	Second  string `json:"token_b"`
+	Ledger  []struct{ Who, Balance string }
+}
+
+func TestDemoZombie(t *testing.T) {
+	temp := t.TempDir()
+	cmd := command(t, "demo", "zombie", "--json", "--ttl", "1s")
+	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+	r := finish(t, cmd)
+	if r.code != 0 || r.stderr != "" {
+		t.Fatalf("it ended with %+v", r)
+	}
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	v := read[struct {
+		What               string
+		OK                 bool
+		Unguarded, Guarded outcome
+	}](t, lines[len(lines)-1])
+	if v.What != "verdict" || !v.OK {
+		t.Errorf("the verdict is %+v", v)
+	}
+	if u := v.Unguarded; u.Lost != "20" || u.Refused || u.First >= u.Second || len(u.Ledger) != 3 || u.Ledger[2].Balance != "110" {
+		t.Errorf("without the guard: %+v", u)
+	}
+	if g := v.Guarded; g.Lost != "0" || !g.Refused || g.First >= g.Second || len(g.Ledger) != 3 || g.Ledger[2].Balance != "130" {
+		t.Errorf("with the guard: %+v", g)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
+		t.Errorf("it left %v behind (%v)", left, err)
+	}
+}
+
+func TestDemoTellsPeople(t *testing.T) {
+	r := want(t, 0, "demo", "zombie", "--ttl", "1s")
+	contains(t, r.stdout, "SIGSTOP", "SIGCONT", "LOST: 20. The balance should be 130.", "REFUSED by the ledger", "Nothing is lost.")
+	if strings.Contains(r.stdout, "\x1b") {
+		t.Error("there is colour where there is no terminal")
+	}
+}
+
+// Whoever interrupts the demo finds nothing of it left.
+func TestDemoInterrupted(t *testing.T) {
+	temp := t.TempDir()
+	cmd := command(t, "demo", "zombie", "--json", "--ttl", "10s")
+	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var m struct{ Who, What string }
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Who == "B" && m.What == "asks" { // A is stopped, B waits
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	_ = cmd.Wait() // its code tells
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("it ended with %d", code)
+	}
+	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) != 0 {
+		t.Errorf("it left %v behind (%v)", left, err)
+	}
+}

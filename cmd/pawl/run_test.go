@@ -1,0 +1,290 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/pawlproject/pawl/internal/testwait"
+)
+
+// ended is what --status-fd gets.
+type ended struct {
+	Code         int
+	From, Reason string
+	Child        *struct {
+		Code   *int
+		Signal string
+	}
+}
+
+// status runs a command with a --status-fd and returns what was written there.
+func (s *served) status(args ...string) (result, ended) {
+	s.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := s.command(append([]string{"run", "a", "--status-fd", "3"}, args...)...)
+	cmd.ExtraFiles = []*os.File{w}
+	res := finish(s.t, cmd)
+	w.Close()
+	line := make([]byte, 4096)
+	n, _ := r.Read(line) // an empty answer is told apart below
+	return res, read[ended](s.t, string(line[:n]))
+}
+
+// C70: the command's code is the command's, and run's own can be told apart.
+func TestRunExitCodes(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	script := writeFile(t, "not-executable", "#!/bin/sh\n")
+	for _, tc := range []struct {
+		command []string
+		code    int
+		from    string
+		reason  string
+	}{
+		{[]string{"true"}, 0, "child", "exited"},
+		{[]string{"sh", "-c", "exit 1"}, 1, "child", "exited"},
+		{[]string{"sh", "-c", "exit 3"}, 3, "child", "exited"},
+		{[]string{"sh", "-c", "exit 75"}, 75, "child", "exited"},
+		{[]string{"sh", "-c", "exit 125"}, 125, "child", "exited"},
+		{[]string{"sh", "-c", "exit 255"}, 255, "child", "exited"},
+		{[]string{"sh", "-c", "kill -TERM $$"}, 143, "child", "signaled"},
+		{[]string{"sh", "-c", "kill -KILL $$"}, 137, "child", "signaled"},
+		{[]string{"no-such-command-here"}, 127, "pawl", "not_found"},
+		{[]string{"/no/such/command"}, 127, "pawl", "not_found"},
+		{[]string{script}, 126, "pawl", "not_executable"},
+	} {
+		r, e := s.status(append([]string{"--"}, tc.command...)...)
+		if r.code != tc.code || e.Code != tc.code || e.From != tc.from || e.Reason != tc.reason {
+			t.Errorf("%q ended with %d and said %+v, expected %+v\n%s", tc.command, r.code, e, tc, r.stderr)
+		}
+		if r.stdout != "" {
+			t.Errorf("%q: run printed %q", tc.command, r.stdout)
+		}
+		if h := s.show("a").Holders; len(h) != 0 {
+			t.Errorf("%q left its lease behind: %+v", tc.command, h)
+		}
+	}
+	s.acquire("a", "--ttl", "1h", "--label", "somebody")
+	for _, args := range [][]string{{"-n"}, {"-w", "0s"}, {"-w", "1ms"}} {
+		r, e := s.status(append(args, "--", "true")...)
+		if r.code != 75 || e.From != "pawl" || e.Reason != "not_acquired" || e.Child != nil {
+			t.Errorf("%q ended with %d and said %+v", args, r.code, e)
+		}
+	}
+	contains(t, s.want(75, "run", "a", "-n", "--", "true").stderr, "held by somebody", "with token")
+	s.want(0, "run", "a", "-n", "-E", "0", "--", "false")
+	s.want(9, "run", "a", "-n", "-E", "9", "--", "true")
+}
+
+func TestRunTellsTheCommandItsLease(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	cmd := s.command("run", "orders/7", "--", "sh", "-c", `cat; echo "$PAWL_NAME|$PAWL_FENCING_TOKEN|$PAWL_FENCE|$PAWL_CELL"; env | grep -c ^PAWL_FENCING_TOKEN=`)
+	cmd.Env = append(cmd.Env, "PAWL_FENCING_TOKEN=outer", "PAWL_NAME=outer")
+	cmd.Stdin = strings.NewReader("from outside\n")
+	r := finish(t, cmd)
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	if r.code != 0 || r.stderr != "" || len(lines) != 3 || lines[0] != "from outside" || lines[2] != "1" {
+		t.Fatalf("it ended with %+v", r)
+	}
+	parts := strings.Split(lines[1], "|")
+	if _, err := strconv.ParseUint(parts[1], 10, 64); err != nil || parts[0] != "orders/7" || parts[2] != parts[1] || !strings.HasPrefix(parts[3], "default-") {
+		t.Errorf("the command was told %q", lines[1])
+	}
+}
+
+func TestRunRefusesWhatMakesNoSense(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "NAME is missing"},
+		{[]string{"--", "true"}, "NAME is missing"},
+		{[]string{"a"}, `"--" is missing`},
+		{[]string{"a", "true"}, `"--" is missing`},
+		{[]string{"a", "b", "--", "true"}, "too many arguments"},
+		{[]string{"a", "--"}, "COMMAND is missing"},
+		{[]string{"a", "-n", "-w", "1s", "--", "true"}, "expected one of them"},
+		{[]string{"a", "-w", "-1s", "--", "true"}, "0 to 24h"},
+		{[]string{"a", "--ttl", "2s", "-k", "5s", "--", "true"}, "--ttl 7.875s or more"},
+		{[]string{"a", "--ttl", "500ms", "--", "true"}, "1s to 24h"},
+		{[]string{"a", "-k", "-1s", "--", "true"}, "0s or more"},
+		{[]string{"a", "-k", "9999h", "--", "true"}, "at most 24h"},
+		{[]string{"a", "-E", "256", "--", "true"}, "0 to 255"},
+		{[]string{"a", "--signal", "NONSENSE", "--", "true"}, "such as TERM"},
+		{[]string{"a", "--contain", "vm", "--", "true"}, "auto, cgroup, processes"},
+		{[]string{"a", "--status-fd", "77", "--", "true"}, "not open"},
+	} {
+		contains(t, want(t, exitUsage, append([]string{"run"}, tc.args...)...).stderr, "pawl run", tc.says)
+	}
+}
+
+// C69: a run that waits ends at once, and its place in the queue with it.
+func TestRunGivesItsPlaceUpOnSignals(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("a", "--ttl", "1h")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		cmd := s.command("run", "a", "--", "echo", "ran")
+		var out strings.Builder
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.waits("a", 1)
+		// Not for run, but for its command, which there is none of.
+		_ = cmd.Process.Signal(syscall.SIGUSR1)
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // its code tells
+		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) || out.String() != "" {
+			t.Errorf("after %v it ended with %d and printed %q", sig, code, out.String())
+		}
+		if n := len(s.show("a").Waiters); n != 0 {
+			t.Errorf("after %v there are %d waiters", sig, n)
+		}
+	}
+}
+
+// C66: what ends run ends the command first, and the lease after it.
+func TestRunPassesSignalsOn(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		cmd := s.command("run", "a", "--", "sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		child := childOf(t, cmd.Process.Pid, "sleep")
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // its code tells
+		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) {
+			t.Errorf("after %v it ended with %d", sig, code)
+		}
+		if err := syscall.Kill(child, 0); err == nil {
+			t.Errorf("after %v the command is alive", sig)
+		}
+		if h := s.show("a").Holders; len(h) != 0 {
+			t.Errorf("after %v the lease is held: %+v", sig, h)
+		}
+	}
+}
+
+// childOf finds the process with this name below another one.
+func childOf(t *testing.T, above int, name string) (pid int) {
+	t.Helper()
+	testwait.Until(t, bound, "the command runs", func() bool {
+		out, err := exec.Command("ps", "-e", "-o", "pid=,ppid=,comm=").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		parents, found := map[int]int{}, 0
+		for line := range strings.Lines(string(out)) {
+			f := strings.Fields(line)
+			p, _ := strconv.Atoi(f[0])
+			parents[p], _ = strconv.Atoi(f[1])
+			if f[2] != name {
+				continue
+			}
+			for q := p; q > 1; q = parents[q] {
+				if q == above {
+					found = p
+				}
+			}
+		}
+		pid = found
+		return found != 0
+	})
+	return pid
+}
+
+// C63: one after the other, and nobody polls.
+func TestRunsHandOver(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	results := make([]result, 8)
+	for i := range results {
+		cmd := s.command("run", "a", "--", "sh", "-c", "mkdir "+dir+"/one && rmdir "+dir+"/one")
+		all.Go(func() { results[i] = finish(t, cmd) })
+	}
+	all.Wait()
+	for _, r := range results {
+		if r.code != 0 {
+			t.Errorf("two ran at once, or worse: %+v", r)
+		}
+	}
+}
+
+// The server is stopped for longer than the lease: the command must be gone by
+// the time that anybody else is granted the name.
+func TestRunEndsItsCommandWithItsLease(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	cmd := s.command("run", "a", "--ttl", "2s", "-k", "200ms", "--json", "--", "sleep", "1000")
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	childOf(t, cmd.Process.Pid, "sleep")
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its code tells
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != exitLost {
+		t.Errorf("it ended with %d\n%s", code, said.String())
+	}
+	contains(t, said.String(), `"event":"acquired"`, `"event":"ended"`, `"reason":"lease_lost"`, "take-over")
+	s.want(0, "run", "a", "-w", "20s", "--", "true")
+}
+
+func TestRunSaysWhatATakeOverWouldDo(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	args := []string{"--ttl", "3s", "--", "sh", "-c", "read line"}
+	for _, quiet := range []bool{false, true} {
+		cmd := s.command(append([]string{"run", "a", "--quiet=" + strconv.FormatBool(quiet)}, args...)...)
+		var said strings.Builder
+		out, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &notified{to: &said, heard: make(chan struct{}, 1)}
+		cmd.Stderr = w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if !quiet {
+			<-w.heard
+		}
+		out.Close()
+		_ = cmd.Wait()
+		if got := strings.Contains(said.String(), "does not cover a take-over"); got == quiet {
+			t.Errorf("quiet %t: it said %q", quiet, said.String())
+		}
+	}
+}
+
+// notified tells that something was written.
+type notified struct {
+	to    *strings.Builder
+	heard chan struct{}
+}
+
+func (n *notified) Write(b []byte) (int, error) {
+	select {
+	case n.heard <- struct{}{}:
+	default:
+	}
+	return n.to.Write(b)
+}

@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// The log is a witness of the order in which operations took effect: an answer
+// is right when the log had its effect between the question and the answer. So
+// the lock interface is linearizable, and nothing leaves that is not durable.
+
+// leaves holds an answer against the log when it leaves the server (I3).
+func (r *referee) leaves(s *server, reply *locktable.Reply) {
+	sent, release := r.question(reply)
+	if end, over := r.claimed[s.tenure.Epoch()+1]; over && sent > end && !r.rolled {
+		r.world.fail("I3", "%s of epoch %d answers %T, asked at %v, and epoch %d was claimed at %v",
+			s.name, s.tenure.Epoch(), reply.Answer, sent, s.tenure.Epoch()+1, end)
+	}
+	switch a := reply.Answer.(type) {
+	case locktable.Granted:
+		if r.ledger.entries[a.Token] == nil && !r.rolled {
+			r.world.fail("I3", "%s says that token %d is granted, and no durable batch does", s.name, a.Token)
+		}
+	case locktable.Attached:
+		x := reply.To.(*stream)
+		if r.ledger.sessions[x.session] == nil && !r.rolled {
+			r.world.fail("I3", "%s says that a session is open, and no durable batch does", s.name)
+		}
+	case locktable.Done:
+		if release != nil && !release.over && !r.rolled {
+			r.world.fail("I3", "%s says that token %d is released, and no durable batch does", s.name, release.token)
+		}
+	case locktable.Refused:
+		if a.Reason == locktable.Gone && release != nil && release.heldThroughout(sent, r.world.now) && !r.rolled {
+			r.world.fail("I3", "%s says that token %d is gone, and the log has it held", s.name, release.token)
+		}
+		if a.Reason == locktable.Held && a.Holder != nil && !r.rolled {
+			r.heldBy(s, a.Holder.Token, sent)
+		}
+	}
+}
+
+// heldBy: a refusal that shows a holder shows one that was durable.
+func (r *referee) heldBy(s *server, token guard.Token, sent time.Duration) {
+	x := r.ledger.entries[token]
+	if x == nil || !x.heldDuring(sent, r.world.now) {
+		r.world.fail("I3", "%s refuses because token %d holds, and by the log it does not", s.name, token)
+	}
+}
+
+// question finds when what is answered was asked, and the lease that it was to
+// release.
+func (r *referee) question(reply *locktable.Reply) (sent time.Duration, release *entry) {
+	switch to := reply.To.(type) {
+	case *stream:
+		c := to.client
+		if a, renewed := reply.Answer.(locktable.Renewed); renewed && c.session == to.session {
+			return c.sent[a.Number%uint64(len(c.sent))], nil
+		}
+		for _, q := range c.requests {
+			if q.number == reply.Number && c.stream == to {
+				if q.lease != nil && !q.check {
+					release = r.ledger.entries[q.lease.token]
+				}
+				return q.asked, release
+			}
+		}
+	case *call:
+		if x, ok := to.command.(locktable.Release); ok {
+			release = r.ledger.byLease[x.Lease]
+		}
+		return to.sent, release
+	}
+	return 0, nil
+}
+
+// attached holds a greeting against what is known.
+func (r *referee) attached(c *client, a locktable.Attached) {
+	if a.RolledBack && !r.rolled {
+		r.world.fail("I1", "%s is told that the store was rolled back, and it was not", c.name)
+	}
+	r.believes(c, c.session)
+}
+
+// answered holds the answer to a stream's request against the log.
+func (r *referee) answered(c *client, q *request, answer locktable.Answer) {
+	w := r.world
+	if r.rolled {
+		return
+	}
+	switch a := answer.(type) {
+	case locktable.Granted:
+		r.right(c.name, q.name, a.Token, q.asked)
+	case locktable.Done:
+		x := r.ledger.entries[q.lease.token]
+		if q.check && !x.heldDuring(q.asked, w.now) {
+			w.fail("I3", "%s checks token %d and is told that it holds, and by the log it did not", c.name, x.token)
+		}
+	case locktable.Refused:
+		r.tally.Refusals++
+		if q.check && a.Reason == locktable.Gone && r.ledger.entries[q.lease.token].heldThroughout(q.asked, w.now) {
+			w.fail("I3", "%s checks token %d and is told that it is gone, and by the log it holds", c.name, q.lease.token)
+		}
+		if q.lease == nil && q.try && a.Reason == locktable.Held && !r.ledger.nameHeldDuring(q.name, q.asked, w.now) && r.alone(q) {
+			w.fail("I3", "%s is refused %s as held, and by the log nobody held it", c.name, q.name)
+		}
+	}
+}
+
+// alone: nobody else may have stood in line before the request.
+func (r *referee) alone(q *request) bool {
+	for _, c := range r.world.clients {
+		for _, other := range c.requests {
+			if other != q && other.name == q.name && other.lease == nil {
+				return false
+			}
+		}
+	}
+	return len(r.world.callers) == 0
+}
+
+// right: a grant was logged for this name after it was asked for.
+func (r *referee) right(who, name string, token guard.Token, asked time.Duration) {
+	x := r.ledger.entries[token]
+	switch {
+	case x == nil:
+		r.world.fail("I3", "%s holds token %d of %s, and no durable batch grants it", who, token, name)
+	case x.name != name || x.granted < asked:
+		r.world.fail("I3", "%s asked for %s at %v and is given token %d of %s, granted at %v", who, name, asked, token, x.name, x.granted)
+	}
+}
+
+func (r *referee) unaryGranted(want *wanted, l *lease) {
+	if !r.rolled {
+		r.right(l.holder.who().name, want.name, l.token, want.asked)
+	}
+}
+
+func (r *referee) unaryRefused(*wanted, locktable.Refused) { r.tally.Refusals++ }
+
+func (r *referee) released(l *lease, asked time.Duration) {
+	if x := r.ledger.entries[l.token]; x != nil && !x.over && !r.rolled {
+		r.world.fail("I3", "token %d was released as asked at %v, and by the log it holds", l.token, asked)
+	}
+}
+
+// decided holds a guard's decision against the order of tokens (I6).
+func (r *referee) decided(x *resource, l *lease, ok bool) {
+	switch {
+	case ok && l.token < x.highest:
+		r.world.fail("I6", "%s takes token %d after token %d", x.name, l.token, x.highest)
+	case !ok && l.token >= r.last[x.name]:
+		r.world.fail("I6", "%s refuses token %d, the last one granted", x.name, l.token)
+	}
+	if ok {
+		x.highest = max(x.highest, l.token)
+	}
+}
+
+// takesEffect: who acts on what it has read acts on what is there.
+func (r *referee) takesEffect(x *resource, l *lease, seen int) {
+	r.tally.Effects++
+	for _, other := range x.effects[min(seen, len(x.effects)):] {
+		if other != l.token {
+			r.world.fail("I6", "%s writes %s with token %d on version %d, and token %d has written since",
+				l.holder.who().name, x.name, l.token, seen, other)
+		}
+	}
+}

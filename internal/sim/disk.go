@@ -1,0 +1,151 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+// errNoAnswer is what a server is told when the store does not answer.
+var errNoAnswer = errors.New("sim: no answer from the store")
+
+// disk is the store that all servers share, at the other end of their wires.
+type disk struct {
+	*memstore.Disk
+	world *World
+	rng   *rand.Rand
+	down  bool
+	// saved is what a roll-back goes back to.
+	saved  *memstore.State
+	ledger saved
+}
+
+func newDisk(w *World) *disk {
+	return &disk{Disk: memstore.NewDisk(), world: w, rng: w.random(purposeDisk)}
+}
+
+// wire is one server process's way to the disk.
+type wire struct {
+	server *server
+	ctx    context.Context
+}
+
+var _ kvlog.KV = wire{}
+
+// Txn sends a transaction and waits for its answer.
+func (x wire) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
+	f, err := x.fiber(ctx)
+	if err != nil {
+		return kvlog.Result{}, err
+	}
+	w := x.server.world
+	d := w.disk
+	if t.Writes() && chance(d.rng, d.weather().Repeat) {
+		w.at(w.now+between(d.rng, time.Millisecond, 20*time.Second), func() { d.repeat(t) })
+	}
+	d.carry(x.server, f, func() outcome { return d.land(t) })
+	if !f.wait() {
+		return kvlog.Result{}, context.Canceled
+	}
+	return f.got.result, f.got.err
+}
+
+// Range reads keys.
+func (x wire) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
+	f, err := x.fiber(ctx)
+	if err != nil {
+		return kvlog.Page{}, err
+	}
+	w := x.server.world
+	d := w.disk
+	d.carry(x.server, f, func() (o outcome) {
+		o.page, o.err = d.Range(context.Background(), q)
+		return o
+	})
+	if !f.wait() {
+		return kvlog.Page{}, context.Canceled
+	}
+	return f.got.page, f.got.err
+}
+
+// Compact is not needed in a world as short as this.
+func (x wire) Compact(context.Context, int64) error { return nil }
+
+// Usage is never of interest here.
+func (x wire) Usage(context.Context) (store.Usage, error) { return store.Usage{}, nil }
+
+func (x wire) fiber(ctx context.Context) (*fiber, error) {
+	f := x.server.world.running
+	if f.ended {
+		return nil, context.Canceled
+	}
+	return f, ctx.Err()
+}
+
+// outcome is what the disk answered.
+type outcome struct {
+	result kvlog.Result
+	page   kvlog.Page
+	err    error
+}
+
+// carry takes a request to the disk and the answer back, as far as the weather
+// lets it. Whatever becomes of it, the fiber goes on after a while.
+func (d *disk) carry(s *server, f *fiber, do func() outcome) {
+	w, weather, life := d.world, d.weather(), s.life
+	f.asked++
+	ticket := f.asked
+	settle := func(o outcome) {
+		if f.asked == ticket {
+			f.asked++
+			f.got = o
+			f.run()
+		}
+	}
+	there, back := d.delay(weather), d.delay(weather)
+	lost, mute := chance(d.rng, weather.LoseRequest), chance(d.rng, weather.LoseAnswer)
+	w.after(&s.process, between(d.rng, 300*time.Millisecond, w.plan.ActiveTTL), func() { settle(outcome{err: errNoAnswer}) })
+	if lost || d.down || s.cut {
+		return
+	}
+	w.at(w.now+there, func() {
+		if d.down || s.cut {
+			return
+		}
+		o := do()
+		if !mute && s.life == life {
+			w.after(&s.process, back, func() { settle(o) })
+		}
+	})
+}
+
+// repeat lands a write once more, long after.
+func (d *disk) repeat(t kvlog.Txn) {
+	if !d.down {
+		d.land(t)
+	}
+}
+
+// land carries out a transaction, under the referee's eyes.
+func (d *disk) land(t kvlog.Txn) (o outcome) {
+	o.result, o.err = d.Disk.Txn(context.Background(), t)
+	if o.err == nil {
+		d.world.referee.landed(t, o.result)
+	}
+	return o
+}
+
+func (d *disk) weather() Weather { return d.world.weather() }
+
+// delay is the time to the disk or back: mostly short.
+func (d *disk) delay(x Weather) time.Duration {
+	if chance(d.rng, x.SlowStore) {
+		return between(d.rng, 5*time.Millisecond, 1200*time.Millisecond)
+	}
+	return between(d.rng, 50*time.Microsecond, 2*time.Millisecond)
+}

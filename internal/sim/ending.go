@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// audit looks, once clients begin nothing new, whether everybody is served and
+// nothing is left behind.
+func (w *World) audit() {
+	why := w.unserved()
+	switch {
+	case why == "":
+		w.ended = true
+		w.referee.compare("at the end")
+	case w.now >= w.plan.End:
+		w.fail("I10", "%v after the last request: %s", w.now-w.plan.Stop, why)
+	default:
+		w.at(w.now+250*time.Millisecond, w.audit)
+	}
+}
+
+// unserved names what keeps the world from ending.
+func (w *World) unserved() string {
+	for _, c := range w.clients {
+		if c.done < c.plan.Callers {
+			for _, k := range c.callers {
+				switch {
+				case k.lease != nil:
+					return fmt.Sprintf("%s is not done with token %d of %s", c.name, k.lease.token, k.lease.name)
+				case k.request != nil:
+					return fmt.Sprintf("%s waits for %s, asked at %v", c.name, k.request.name, k.request.asked)
+				}
+			}
+			return c.name + " is not done"
+		}
+	}
+	for _, c := range w.callers {
+		if !c.done {
+			return c.name + " is not done"
+		}
+	}
+	l := w.referee.ledger
+	if l.held > 0 {
+		for _, n := range w.plan.names() {
+			if x := l.holders[n]; x != nil {
+				return fmt.Sprintf("token %d of %s is held, and nobody wants it (I8)", x.token, n)
+			}
+		}
+	}
+	s := w.active()
+	if s == nil {
+		return "no server is active"
+	}
+	if n := s.core.Table().Counts(); n.Waiters > 0 || n.Leases > 0 {
+		return fmt.Sprintf("%s has %d waiters and %d leases, and nobody wants them (I8)", s.name, n.Waiters, n.Leases)
+	}
+	if !s.core.Idle() {
+		return s.name + " has not answered everything"
+	}
+	return ""
+}
+
+// active is the server whose tenure is in force, if it serves.
+func (w *World) active() *server {
+	for _, s := range w.servers {
+		if s.serving && s.tenure.Epoch() == w.referee.tenure.Epoch {
+			return s
+		}
+	}
+	return nil
+}
+
+// compare rebuilds the table from the whole log and holds it against the active
+// server's (I9), which began with a snapshot or has lived all along.
+func (r *referee) compare(when string) {
+	s := r.world.active()
+	if s == nil || r.world.failed != nil {
+		return
+	}
+	rebuilt := locktable.New(locktable.DefaultLimits)
+	for n, raw := range r.log {
+		b, _, err := store.OpenBatch(raw)
+		for i := 0; err == nil && i < len(b.Events); i++ {
+			err = rebuilt.Apply(b.Events[i])
+		}
+		if err != nil {
+			r.world.fail("I9", "%s: replay stops at batch %d: %v", when, n+1, err)
+			return
+		}
+	}
+	rebuilt.Settle()
+	if a, b, same := equal(s.core.Table().Freeze(locktable.Now{}), rebuilt.Freeze(locktable.Now{})); !same {
+		r.world.fail("I9", "%s: %s has %v, and the log gives %v", when, s.name, a, b)
+	}
+}
+
+// equal compares frozen tables, leaving out what is forgotten with time.
+func equal(a, b *locktable.Frozen) (x, y *recordpb.Event, same bool) {
+	nextA, stopA := iter.Pull(a.Events())
+	defer stopA()
+	nextB, stopB := iter.Pull(b.Events())
+	defer stopB()
+	for {
+		x, y := decided(nextA), decided(nextB)
+		switch {
+		case x == nil && y == nil:
+			return nil, nil, true
+		case x == nil || y == nil:
+			return x, y, false
+		}
+		p, _ := proto.Marshal(x)
+		q, _ := proto.Marshal(y)
+		if !bytes.Equal(p, q) {
+			return x, y, false
+		}
+	}
+}
+
+func decided(next func() (*recordpb.Event, bool)) *recordpb.Event {
+	for {
+		e, ok := next()
+		if !ok || e.Kind != recordpb.Kind_KIND_OUTCOME {
+			return e
+		}
+	}
+}
+
+// breakLease has an operator ask whoever holds a name to let go.
+func (w *World) breakLease(name string) {
+	s, x := w.active(), w.referee.ledger.holders[name]
+	if s == nil || x == nil {
+		return
+	}
+	w.after(&s.process, time.Millisecond, func() {
+		if s.serving {
+			s.add([]locktable.Command{locktable.Break{Ref: nobody{}, Name: name, Token: x.token, Reason: "drill"}}, nil)
+		}
+	})
+}
+
+// nobody asked and does not listen.
+type nobody struct{}
+
+func (nobody) receive(uint64, locktable.Answer) {}

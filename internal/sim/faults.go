@@ -1,0 +1,191 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Fault is one thing that goes wrong, at a time and for a while.
+type Fault struct {
+	Kind    Kind
+	At, For time.Duration
+	// Target is the number of the server or client that it hits.
+	Target int
+}
+
+// Kind of a fault.
+type Kind uint8
+
+// The kinds.
+const (
+	// PauseServer stops a server's process; SuspendServer its machine, so that
+	// raw time stands still as well.
+	PauseServer Kind = iota
+	SuspendServer
+	// CrashServer kills a server, which comes back after a while; StopServer has
+	// it resign first.
+	CrashServer
+	StopServer
+	// CutServer takes a server's way to the store, IsolateServer its clients' way
+	// to it.
+	CutServer
+	IsolateServer
+	// StoreDown: nothing reaches the store. StoreFull: it takes no writes.
+	StoreDown
+	StoreFull
+	// RollBack sets the store back to what it was For ago.
+	RollBack
+	// PauseClient, SuspendClient, CrashClient do to a client what those above do
+	// to a server. A client that comes back from a crash has forgotten all.
+	PauseClient
+	SuspendClient
+	CrashClient
+	// PauseUnary and CrashUnary hit a caller without a stream.
+	PauseUnary
+	CrashUnary
+	// Break asks whoever holds a name to let go.
+	Break
+	kinds
+)
+
+var kindNames = [...]string{
+	"pause server", "suspend server", "crash server", "stop server", "cut server from the store",
+	"isolate server", "store down", "store full", "roll the store back", "pause client", "suspend client",
+	"crash client", "pause unary client", "crash unary client", "break a lease",
+}
+
+func (k Kind) String() string { return kindNames[k] }
+
+func (f Fault) String() string {
+	return fmt.Sprintf("%v %d at %.3fs for %.3fs", f.Kind, f.Target+1, f.At.Seconds(), f.For.Seconds())
+}
+
+// drawFaults has one roll-back in every eighth world or so, and otherwise a few
+// faults of a few kinds: too many at once hide each other.
+func drawFaults(r *rand.Rand, p *Plan) []Fault {
+	var liked []Kind
+	for range 1 + r.IntN(4) {
+		if k := Kind(r.IntN(int(kinds))); k != RollBack {
+			liked = append(liked, k)
+		}
+	}
+	if r.IntN(8) == 0 {
+		liked = append(liked, RollBack)
+	}
+	var all []Fault
+	rolled := false
+	for range r.IntN(12) {
+		if len(liked) == 0 {
+			break
+		}
+		f := Fault{Kind: liked[r.IntN(len(liked))], At: between(r, time.Second, p.Calm-time.Second)}
+		switch f.Kind {
+		case PauseServer, SuspendServer, CrashServer, StopServer, CutServer, IsolateServer:
+			f.Target = r.IntN(p.Servers)
+		case PauseClient, SuspendClient, CrashClient:
+			f.Target = r.IntN(len(p.Clients))
+		case PauseUnary, CrashUnary:
+			if len(p.Unary) == 0 {
+				continue
+			}
+			f.Target = r.IntN(len(p.Unary))
+		case Break:
+			f.Target = r.IntN(p.Names)
+		case RollBack:
+			if rolled {
+				continue
+			}
+			rolled = true
+		}
+		// Most faults are short against a TTL or long against it.
+		f.For = between(r, 50*time.Millisecond, 1500*time.Millisecond)
+		if r.IntN(2) == 0 {
+			f.For = between(r, time.Second, 8*time.Second)
+		}
+		f.For = min(f.For, p.Calm-f.At)
+		all = append(all, f)
+	}
+	return all
+}
+
+// strike makes a fault happen and has it mended after its time.
+func (w *World) strike(f Fault) {
+	w.tell("fault", "%v", f)
+	until := func(undo func()) { w.at(w.now+f.For, undo) }
+	switch f.Kind {
+	case PauseServer:
+		w.freeze(&w.servers[f.Target].process, f.For)
+	case SuspendServer:
+		w.suspend(&w.servers[f.Target].process, f.For)
+	case CrashServer:
+		w.servers[f.Target].crash(f.For)
+	case StopServer:
+		w.servers[f.Target].resign(f.For)
+	case CutServer:
+		s := w.servers[f.Target]
+		s.cut = true
+		until(func() { s.cut = false })
+	case IsolateServer:
+		s := w.servers[f.Target]
+		s.isolated = true
+		until(func() { s.isolated = false })
+	case StoreDown:
+		w.disk.down = true
+		until(func() { w.disk.down = false })
+	case StoreFull:
+		w.disk.SetFull(true)
+		until(func() { w.disk.SetFull(false) })
+	case RollBack:
+		w.disk.save()
+		until(w.disk.rollBack)
+	case PauseClient, SuspendClient, CrashClient:
+		if c := w.clientOf(f.Target); c != nil {
+			w.hit(f, &c.process, c.crash)
+		}
+	case PauseUnary, CrashUnary:
+		if c := w.callerOf(f.Target); c != nil {
+			w.hit(f, &c.process, c.crash)
+		}
+	case Break:
+		w.breakLease(fmt.Sprintf("n%d", f.Target+1))
+	}
+}
+
+// hit does to a client what its fault says.
+func (w *World) hit(f Fault, p *process, crash func(time.Duration)) {
+	switch f.Kind {
+	case PauseClient, PauseUnary:
+		w.freeze(p, f.For)
+	case SuspendClient:
+		w.suspend(p, f.For)
+	default:
+		crash(f.For)
+	}
+}
+
+// mend ends every fault for good.
+func (w *World) mend() {
+	w.tell("world", "faults are over")
+	w.calm = true
+	w.disk.down = false
+	w.disk.SetFull(false)
+	for _, s := range w.servers {
+		s.cut, s.isolated = false, false
+	}
+}
+
+func (w *World) freeze(p *process, d time.Duration) { p.frozen = max(p.frozen, w.now+d) }
+
+func (w *World) suspend(p *process, d time.Duration) {
+	p.clock.suspend(w.now, d)
+	w.freeze(p, d)
+}
+
+// weather is what it is until the faults are over.
+func (w *World) weather() Weather {
+	if w.calm {
+		return Weather{}
+	}
+	return w.plan.Weather
+}

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Plan is all that is drawn before a world begins. A failure is made smaller by
+// taking things out of it.
+type Plan struct {
+	Seed    uint64
+	Servers int
+	// ActiveTTL is how long a standby waits for a sign of the active server.
+	ActiveTTL time.Duration
+	Names     int
+	Clients   []ClientPlan
+	Unary     []ClientPlan
+	Faults    []Fault
+	Weather   Weather
+	// Calm is when faults end, Stop when clients begin nothing new, End when
+	// everybody must have been served.
+	Calm, Stop, End time.Duration
+	// SnapshotEvery is how many batches lie between two snapshots.
+	SnapshotEvery int
+	// Drifts of servers and clients; all within what is promised for, unless a
+	// test wants it otherwise.
+	Drifts []Drift
+
+	// rethrow has a panic go on, for the stack.
+	rethrow bool
+}
+
+// ClientPlan is one client's character.
+type ClientPlan struct {
+	ID  int
+	TTL time.Duration
+	// Callers work side by side in one client.
+	Callers int
+	// Careless callers do not look at their deadline before they act.
+	Careless bool
+	// Eager callers hardly think between two leases.
+	Eager bool
+	// Writes at most under one lease.
+	Writes int
+}
+
+// Weather is how bad network and store are while they are bad; every field is
+// the chance of one message or transaction.
+type Weather struct {
+	// LoseRequest and LoseAnswer of the store; Repeat lands a write once more,
+	// up to 20 s later; SlowStore holds either way for up to 1.2 s.
+	LoseRequest, LoseAnswer, Repeat, SlowStore float64
+	// Cut breaks a stream, Swallow makes it a hole that tells nobody.
+	Cut, Swallow float64
+	// Lose and Double a message that is not on a stream; Slow delays any message
+	// for up to 3 s.
+	Lose, Double, Slow float64
+}
+
+// purposes of streams of random numbers.
+const (
+	purposePlan uint64 = iota + 1
+	purposeDisk
+	purposeNetwork
+	purposeServer uint64 = 1000
+	purposeClient uint64 = 2000
+	purposeUnary  uint64 = 3000
+)
+
+// Draw makes the plan of a seed.
+func Draw(seed uint64) Plan {
+	r := rand.New(rand.NewPCG(seed, purposePlan))
+	p := Plan{
+		Seed: seed, Servers: 1 + r.IntN(3), ActiveTTL: time.Duration(1+r.IntN(3)) * time.Second, Names: 1 + r.IntN(2),
+		Calm: between(r, 12*time.Second, 40*time.Second), SnapshotEvery: 5 + r.IntN(100),
+	}
+	p.Stop = p.Calm + 6*time.Second
+	p.End = p.Stop + 60*time.Second
+	for i := range 1 + r.IntN(4) {
+		p.Clients = append(p.Clients, drawClient(r, i))
+	}
+	for i := range r.IntN(3) {
+		p.Unary = append(p.Unary, drawClient(r, i))
+	}
+	p.Weather = drawWeather(r)
+	drift := Drift{PPM: pick(r, 0, 100, 1000), Shape: Shape(r.IntN(int(shapes))), Step: between(r, time.Second, 30*time.Second)}
+	p.Faults = drawFaults(r, &p)
+	for range p.Servers + len(p.Clients) + len(p.Unary) {
+		d := drift
+		if !p.rollsBack() {
+			d.Wall = between(r, -time.Minute, time.Minute)
+		}
+		p.Drifts = append(p.Drifts, d)
+	}
+	return p
+}
+
+func drawClient(r *rand.Rand, id int) ClientPlan {
+	return ClientPlan{
+		ID: id, TTL: between(r, time.Second, 5*time.Second).Round(time.Millisecond), Callers: 1 + r.IntN(2),
+		Careless: r.IntN(3) == 0, Eager: r.IntN(2) == 0, Writes: 1 + r.IntN(3),
+	}
+}
+
+// drawWeather has most kinds of trouble absent in most worlds, so that each is
+// met alone as well.
+func drawWeather(r *rand.Rand) Weather {
+	some := func(most float64) float64 {
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return most * r.Float64()
+	}
+	return Weather{
+		LoseRequest: some(0.1), LoseAnswer: some(0.15), Repeat: some(0.2), SlowStore: some(0.15),
+		Cut: some(0.02), Swallow: some(0.01), Lose: some(0.2), Double: some(0.2), Slow: some(0.2),
+	}
+}
+
+func (p *Plan) rollsBack() bool {
+	for _, f := range p.Faults {
+		if f.Kind == RollBack {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Plan) names() []string {
+	var all []string
+	for i := range p.Names {
+		all = append(all, fmt.Sprintf("n%d", i+1))
+	}
+	return all
+}
+
+// drift of the i-th process; a plan made smaller keeps those of the others.
+func (p *Plan) drift(i int) Drift {
+	if i < len(p.Drifts) {
+		return p.Drifts[i]
+	}
+	return Drift{}
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

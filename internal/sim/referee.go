@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+)
+
+// referee watches. It knows the true time and everybody's state, and nobody
+// asks it anything.
+type referee struct {
+	world *World
+	tally Tally
+
+	ledger *ledger
+	// log is the durable log; behind holds what landed behind a hole.
+	log    [][]byte
+	behind map[uint64][]byte
+	// tenure in force, and when each epoch was claimed.
+	tenure  inForce
+	claimed map[uint64]time.Duration
+	// pointer is the batch that the present snapshot follows.
+	pointer uint64
+	// highest token ever granted by a durable log, lost or not; last of each name.
+	highest guard.Token
+	last    map[string]guard.Token
+	// leases that their holders may believe in.
+	leases []*lease
+	// rolled: the store has lost what it acknowledged; the promises of time are
+	// off.
+	rolled bool
+}
+
+type inForce struct {
+	Epoch uint64 `json:"epoch"`
+	Batch uint64 `json:"batch"`
+}
+
+// saved is what a roll-back sets the referee back to.
+type saved struct {
+	log     int
+	behind  map[uint64][]byte
+	tenure  inForce
+	pointer uint64
+}
+
+func newReferee(w *World) *referee {
+	r := &referee{
+		world: w, behind: map[uint64][]byte{}, claimed: map[uint64]time.Duration{}, last: map[string]guard.Token{},
+	}
+	r.ledger = newLedger(r)
+	return r
+}
+
+var keys kvlog.Keys
+
+// numberOf reads the number in a key of the log.
+func numberOf(key string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(key, "log/")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil
+}
+
+// landed takes in a transaction that the disk has carried out.
+func (r *referee) landed(t kvlog.Txn, res kvlog.Result) {
+	if !res.OK {
+		return
+	}
+	for _, op := range t.Then {
+		n, isLog := numberOf(op.Key)
+		switch {
+		case op.Kind == kvlog.OpPut && isLog:
+			r.put(t.What, n, op.Value)
+		case op.Kind == kvlog.OpPut && op.Key == keys.Tenure():
+			r.claim(t.What, op.Value)
+		case op.Kind == kvlog.OpPut && op.Key == keys.Snapshot():
+			var v inForce
+			_ = json.Unmarshal(op.Value, &v)
+			r.pointer = v.Batch
+		case op.Kind == kvlog.OpDelete && isLog:
+			r.cut(t.What, n, op.End)
+		}
+	}
+}
+
+func (r *referee) claim(what kvlog.What, value []byte) {
+	var v inForce
+	_ = json.Unmarshal(value, &v)
+	if what == kvlog.WhatResign {
+		return
+	}
+	if v.Epoch <= r.tenure.Epoch {
+		r.world.fail("I4", "epoch %d is claimed after epoch %d", v.Epoch, r.tenure.Epoch)
+	}
+	r.tenure = v
+	r.claimed[v.Epoch] = r.world.now
+}
+
+// put takes in a batch. It may not replace one that is durable, nor be one of a
+// tenure that has ended.
+func (r *referee) put(what kvlog.What, n uint64, raw []byte) {
+	w := r.world
+	h, err := store.HeaderOf(raw)
+	if err != nil {
+		w.fail("I4", "batch %d does not read: %v", n, err)
+		return
+	}
+	if what != kvlog.WhatFresh && h.Epoch != r.tenure.Epoch {
+		w.fail("I4", "batch %d of epoch %d lands while epoch %d is in force", n, h.Epoch, r.tenure.Epoch)
+	}
+	if n <= uint64(len(r.log)) {
+		w.fail("I4", "batch %d is written over, and was durable", n)
+		return
+	}
+	w.trace.mix(n)
+	w.trace.bytes(h.Sum[:])
+	r.behind[n] = raw
+	for {
+		next := uint64(len(r.log)) + 1
+		raw, ok := r.behind[next]
+		if !ok {
+			return
+		}
+		delete(r.behind, next)
+		r.durable(raw)
+	}
+}
+
+func (r *referee) durable(raw []byte) {
+	r.log = append(r.log, raw)
+	b, _, err := store.OpenBatch(raw)
+	if err != nil {
+		r.world.fail("I4", "batch %d does not read: %v", len(r.log), err)
+		return
+	}
+	r.ledger.now = r.world.now
+	for _, e := range b.Events {
+		r.ledger.apply(e)
+	}
+}
+
+// cut takes in that batches from n on, up to a key, were deleted.
+func (r *referee) cut(what kvlog.What, n uint64, end string) {
+	if what == kvlog.WhatTruncate {
+		if m, ok := numberOf(end); !ok || m > r.pointer+1 {
+			r.world.fail("I4", "batches up to %s are deleted, and the snapshot follows batch %d", end, r.pointer)
+		}
+		return
+	}
+	if n <= uint64(len(r.log)) {
+		r.world.fail("I4", "batches from %d on are cut, and %d are durable", n, len(r.log))
+	}
+	for k := range r.behind {
+		if k >= n {
+			delete(r.behind, k)
+		}
+	}
+}
+
+// quit takes in why a tenure ended.
+func (r *referee) quit(s *server, why error) {
+	switch {
+	case errors.Is(why, store.ErrDamaged):
+		r.world.fail("I4", "%s finds damage: %v", s.name, why)
+	case errors.Is(why, store.ErrRolledBack) && !r.rolled:
+		r.world.fail("I4", "%s finds the store rolled back, and it was not: %v", s.name, why)
+	}
+}
+
+// save keeps what a roll-back will go back to.
+func (d *disk) save() {
+	state, r := d.Save(), d.world.referee
+	if len(r.log) == 0 {
+		return
+	}
+	d.saved = &state
+	d.ledger = saved{log: len(r.log), behind: map[uint64][]byte{}, tenure: r.tenure, pointer: r.pointer}
+	for n, raw := range r.behind {
+		d.ledger.behind[n] = raw
+	}
+}
+
+// rollBack loses what the store has acknowledged since save.
+func (d *disk) rollBack() {
+	if d.saved == nil {
+		return
+	}
+	w := d.world
+	r := w.referee
+	w.tell("fault", "the store is back at batch %d, and was at %d", d.ledger.log, len(r.log))
+	d.Restore(*d.saved)
+	r.tally.Rollbacks++
+	r.rolled = true
+	log := r.log[:d.ledger.log]
+	r.log, r.behind, r.tenure, r.pointer = nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
+	highest, tally, last := r.highest, r.tally, r.last
+	r.highest, r.last = 0, map[string]guard.Token{}
+	r.ledger = newLedger(r)
+	for _, raw := range slices.Clone(log) {
+		r.durable(raw)
+	}
+	r.highest, r.tally, r.last = highest, tally, last
+}
+
+// sessionEnds holds the end of a session against what its holder believes.
+func (r *referee) sessionEnds(id locktable.ID) {
+	if r.rolled {
+		return
+	}
+	w := r.world
+	for _, c := range w.clients {
+		if left := c.window.Remaining(c.clock.read(w.now)); c.session == id && left > 0 {
+			w.fail("I5", "the session of %s has ended, and it trusts it for %v", c.name, left)
+		}
+	}
+	for _, l := range r.leases {
+		if l.session == id {
+			r.trusts(l, "its session has ended")
+		}
+	}
+}
+
+// trusts fails when a holder still believes in a lease that is not its own.
+func (r *referee) trusts(l *lease, why string) {
+	if l.ended || l.releasing || r.rolled {
+		return
+	}
+	if left := l.holder.trusted(l); left > 0 {
+		r.world.fail("I5", "%s trusts token %d of %s for %v, and %s", l.holder.who().name, l.token, l.name, left, why)
+	}
+}
+
+// granted holds a grant against what others believe.
+func (r *referee) granted(x *entry) {
+	r.tally.Grants++
+	r.last[x.name] = max(r.last[x.name], x.token)
+	keep := r.leases[:0]
+	for _, l := range r.leases {
+		if l.ended {
+			continue
+		}
+		keep = append(keep, l)
+		if l.name == x.name && l.token != x.token {
+			r.trusts(l, fmt.Sprintf("it is granted with token %d", x.token))
+		}
+	}
+	r.leases = keep
+}
+
+// holds takes in that a holder believes in a lease from now on.
+func (r *referee) holds(l *lease) {
+	r.leases = append(r.leases, l)
+	r.believes(l.holder, l.session)
+}
+
+// believes takes in that a holder's deadline has moved.
+func (r *referee) believes(h holder, session locktable.ID) {
+	s := r.ledger.sessions[session]
+	if s == nil || !s.over || r.rolled {
+		return
+	}
+	for _, l := range r.leases {
+		if l.holder == h && l.session == session {
+			r.trusts(l, "its session has ended before")
+		}
+	}
+}
+
+// forget: a holder is dead.
+func (r *referee) forget(locktable.ID) {}

@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+)
+
+// retryGap is the pause before a write of unknown outcome is sent again.
+const retryGap = 20 * time.Millisecond
+
+// server is one machine that runs pawl serve: a process that claims tenures and
+// serves them, over and over.
+type server struct {
+	process
+	world *World
+	id    int
+	node  store.Node
+	// cut: its way to the store is; isolated: its clients' way to it.
+	cut, isolated bool
+
+	// What a process has; gone when it dies.
+	ctx     context.Context
+	kill    context.CancelFunc
+	store   *kvlog.Store
+	tenure  store.Tenure
+	core    cell.Core
+	serving bool
+
+	urgent, acquires []locktable.Command
+	ready            bool
+	wakes            uint64
+	streams          []*stream
+	calls            []*call
+	batches          int
+	snapping         bool
+}
+
+func newServer(w *World, id int) *server {
+	r := w.random(purposeServer + uint64(id))
+	s := &server{world: w, id: id, process: process{name: fmt.Sprintf("server%d", id+1), rng: r}}
+	s.clock = newClock(w.plan.drift(id), r)
+	copy(s.node.ID[:], s.name)
+	s.node.Link = s.name
+	return s
+}
+
+// start begins the process after a while.
+func (s *server) start(after time.Duration) {
+	w := s.world
+	w.after(&s.process, after, func() {
+		s.ctx, s.kill = context.WithCancel(context.Background())
+		s.store = kvlog.New(wire{server: s}, kvlog.Options{
+			Clock: processClock{w, &s.process}, ActiveTTL: w.plan.ActiveTTL,
+			Beside: func(f func()) { w.spawn(&s.process, f) },
+		})
+		w.spawn(&s.process, s.reign)
+	})
+}
+
+// die ends the process where it stands.
+func (s *server) die() {
+	s.serving = false
+	if s.kill == nil {
+		return
+	}
+	s.kill()
+	s.store.Close()
+	s.process.stop()
+	s.life++
+	s.urgent, s.acquires, s.ready, s.snapping = nil, nil, false, false
+	s.tenure, s.kill = nil, nil
+}
+
+// crash kills the process, which is started again after a while. Its clients
+// hear of it when a machine answers for it again.
+func (s *server) crash(down time.Duration) {
+	s.world.tell(s.name, "crashes")
+	s.die()
+	s.hangUp(down)
+	s.frozen = s.world.now
+	s.start(down)
+}
+
+// hangUp breaks every connection; the clients notice after a while.
+func (s *server) hangUp(after time.Duration) {
+	streams, calls := s.streams, s.calls
+	s.streams, s.calls = nil, nil
+	for _, x := range streams {
+		x.reset(after)
+	}
+	for _, x := range calls {
+		x.lose()
+	}
+}
+
+// reign claims one tenure and begins to serve it. It runs in a fiber.
+func (s *server) reign() {
+	w := s.world
+	var nonce store.Nonce
+	copy(nonce[:], fmt.Appendf(nil, "%016d", w.disk.rng.Uint64()%1e16))
+	var fresh cell.Core
+	first := func(epoch uint64, nonce store.Nonce) (opening []byte) {
+		founding := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: locktable.DefaultLimits}
+		fresh, opening = cell.FoundCore(founding, epoch, nonce, s.clock.wall(w.now), 0)
+		return opening
+	}
+	t, err := s.store.Claim(s.ctx, s.node, nonce, first)
+	if err != nil {
+		s.quit(err)
+		return
+	}
+	w.tell(s.name, "claims epoch %d", t.Epoch())
+	core := fresh
+	if !t.Opened() {
+		if core, err = s.takeOver(t); err != nil {
+			s.quit(err)
+			return
+		}
+	}
+	core.Begun(s.clock.read(w.now))
+	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
+	w.referee.tally.Tenures++
+	w.tell(s.name, "serves epoch %d", t.Epoch())
+	w.referee.compare("at a take-over")
+	s.happened(true)
+}
+
+const cellID = "sim-0123456789abcdef"
+
+// takeOver reads the log and lands the opening batch behind its head.
+func (s *server) takeOver(t store.Tenure) (cell.Core, error) {
+	w := s.world
+	for {
+		core, number, opening, err := cell.ReplayCore(s.ctx, t, locktable.DefaultLimits, s.clock.wall(w.now), 0)
+		for err == nil {
+			if err = t.Open(s.ctx, number, opening); err == nil {
+				return core, nil
+			}
+			if !final(err) && w.sleep(retryGap) {
+				err = nil
+			}
+		}
+		if final(err) || !w.sleep(retryGap) {
+			return cell.Core{}, err
+		}
+	}
+}
+
+func final(err error) bool {
+	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrRolledBack)
+}
+
+// quit is the end of a tenure, or of the wait for one. After ErrFenced the
+// process waits for its next turn; after anything else it ends and is started
+// again. It may be called in a fiber, so the rest happens after it.
+func (s *server) quit(why error) {
+	w := s.world
+	if s.ctx == nil || s.ctx.Err() != nil {
+		return
+	}
+	s.finish()
+	w.tell(s.name, "its tenure is over: %v", why)
+	w.referee.quit(s, why)
+	w.after(&s.process, 0, func() {
+		if errors.Is(why, store.ErrFenced) {
+			s.die()
+			s.start(0)
+			return
+		}
+		s.die()
+		s.start(time.Second)
+	})
+}
+
+// finish closes the doors and tells everybody whose answer will not come.
+func (s *server) finish() {
+	if !s.serving {
+		return
+	}
+	s.serving = false
+	s.urgent, s.acquires = nil, nil
+	streams, calls := s.streams, s.calls
+	s.streams, s.calls = nil, nil
+	for _, x := range streams {
+		x.receive(0, locktable.Closed{Reason: locktable.Unavailable})
+	}
+	for _, x := range calls {
+		x.receive(0, locktable.Refused{Reason: locktable.Unavailable})
+	}
+}
+
+// resign is a clean stop: the tenure is given to nobody, and the process comes
+// back later.
+func (s *server) resign(down time.Duration) {
+	w := s.world
+	if !s.serving {
+		return
+	}
+	t := s.tenure
+	s.finish()
+	w.tell(s.name, "resigns")
+	w.spawn(&s.process, func() {
+		_ = t.Resign(s.ctx)
+		w.after(&s.process, 0, func() { s.crash(down) })
+	})
+}
+
+// add takes in commands; the server turns soon.
+func (s *server) add(urgent, acquires []locktable.Command) {
+	s.urgent = append(s.urgent, urgent...)
+	s.acquires = append(s.acquires, acquires...)
+	if !s.ready {
+		s.ready = true
+		s.world.after(&s.process, between(s.rng, 0, 500*time.Microsecond), func() {
+			s.ready = false
+			s.happened(true)
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// happened is one round of the loop that cell's run.go has: the core decides
+// when step is set or it has more to do, and what it wants done is done.
+func (s *server) happened(step bool) {
+	if !s.serving {
+		return
+	}
+	w := s.world
+	now := s.clock.read(w.now)
+	if step || s.core.More() {
+		var acquires []locktable.Command
+		if !s.core.Crowded() {
+			acquires, s.acquires = s.acquires, nil
+		}
+		urgent := s.urgent
+		s.urgent = nil
+		s.core.Step(now, s.clock.wall(w.now), urgent, acquires, true)
+	} else {
+		s.core.Ask(now)
+	}
+	s.act()
+	if len(s.acquires) > 0 && !s.core.Crowded() {
+		s.add(nil, nil)
+	}
+	s.arm()
+}
+
+// arm sets the time of the next round that nothing else brings.
+func (s *server) arm() {
+	s.wakes++
+	mine := s.wakes
+	if d := s.core.Next(); d > 0 {
+		s.world.after(&s.process, d, func() {
+			if s.wakes == mine {
+				s.happened(true)
+			}
+		})
+	}
+}
+
+// act carries out what the core wants done.
+func (s *server) act() {
+	a := s.core.Take()
+	for _, b := range a.Appends {
+		s.world.spawn(&s.process, func() { s.append(b) })
+	}
+	if a.Confirm {
+		s.world.spawn(&s.process, s.confirm)
+	}
+	if a.Snapshot != nil {
+		s.world.spawn(&s.process, func() { s.snapshot(a.Snapshot) })
+	}
+	for i := range a.Replies {
+		s.deliver(&a.Replies[i])
+	}
+}
+
+// append lands a batch, and tries again while the outcome is unknown.
+func (s *server) append(b cell.Batch) {
+	t := s.tenure
+	for t != nil {
+		err := t.Append(s.ctx, b.Number, b.Raw)
+		switch {
+		case err == nil:
+			s.landed(b)
+			return
+		case final(err):
+			s.quit(err)
+			return
+		case !s.world.sleep(retryGap):
+			return
+		}
+	}
+}
+
+func (s *server) landed(b cell.Batch) {
+	if !s.serving {
+		return
+	}
+	if s.batches++; s.batches >= s.world.plan.SnapshotEvery && !s.snapping {
+		s.batches, s.snapping = 0, true
+		s.core.WantSnapshot()
+		s.add(nil, nil)
+	}
+	s.core.Landed(b.Number)
+	s.happened(false)
+}
+
+func (s *server) confirm() {
+	err := s.tenure.Confirm(s.ctx)
+	if final(err) {
+		s.quit(err)
+		return
+	}
+	if s.serving {
+		s.core.Answered(err == nil)
+		s.happened(false)
+	}
+}
+
+func (s *server) snapshot(x *cell.Snapshot) {
+	err := s.tenure.Snapshot(s.ctx, x.UpTo, x.Chunks)
+	s.snapping = false
+	if final(err) {
+		s.quit(err)
+	}
+}
+
+// receiver takes an answer that leaves the server.
+type receiver interface {
+	receive(number uint64, a locktable.Answer)
+}
+
+func (s *server) deliver(r *locktable.Reply) {
+	s.world.referee.leaves(s, r)
+	r.To.(receiver).receive(r.Number, r.Answer)
+}

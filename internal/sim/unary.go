@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/trust"
+)
+
+// unaryClient is a caller of the HTTP interface: every lease has a session of
+// its own, or one that was opened for it; it renews by hand, and repeats a
+// request under its request id when the answer is lost.
+type unaryClient struct {
+	process
+	world   *World
+	plan    ClientPlan
+	network *rand.Rand
+	turn    int
+	cycle   uint64
+	done    bool
+	asks    uint64
+
+	want    *wanted
+	lease   *lease
+	leaseID locktable.ID
+	work    *work
+	// anchor and span are the deadline.
+	anchor clock.Reading
+	span   time.Duration
+}
+
+// wanted is one acquire, with all its repetitions.
+type wanted struct {
+	name    string
+	wait    time.Duration
+	key     locktable.ID
+	session locktable.ID
+	asked   time.Duration
+	tries   int
+}
+
+func newUnaryClient(w *World, p ClientPlan) *unaryClient {
+	c := &unaryClient{
+		world: w, plan: p, process: process{name: fmt.Sprintf("unary%d", p.ID+1)},
+		network: w.random(purposeUnary + uint64(p.ID)*2),
+	}
+	c.rng = w.random(purposeUnary + uint64(p.ID)*2 + 1)
+	c.clock = newClock(w.plan.drift(w.plan.Servers+len(w.plan.Clients)+p.ID), c.rng)
+	return c
+}
+
+func (w *World) callerOf(id int) *unaryClient {
+	for _, c := range w.callers {
+		if c.plan.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+func (c *unaryClient) who() *process { return &c.process }
+
+func (c *unaryClient) trusted(l *lease) time.Duration {
+	if l != c.lease || l.ended {
+		return 0
+	}
+	return max(c.span-c.read().Longer(c.anchor), 0)
+}
+
+func (c *unaryClient) read() clock.Reading { return c.clock.read(c.world.now) }
+
+func (c *unaryClient) start() { c.think() }
+
+func (c *unaryClient) crash(down time.Duration) {
+	c.world.tell(c.name, "crashes")
+	c.forget()
+	c.life++
+	c.frozen = c.world.now
+	c.world.after(&c.process, down, c.start)
+}
+
+func (c *unaryClient) forget() {
+	if c.lease != nil {
+		c.lease.ended = true
+	}
+	c.cycle++
+	c.want, c.lease, c.work, c.span = nil, nil, nil, 0
+}
+
+func (c *unaryClient) think() {
+	w := c.world
+	c.forget()
+	mine := c.cycle
+	w.after(&c.process, between(c.rng, 10*time.Millisecond, 3*time.Second), func() {
+		if c.cycle != mine {
+			return
+		}
+		if w.now >= w.plan.Stop {
+			c.done = true
+			return
+		}
+		c.begin()
+	})
+}
+
+func (c *unaryClient) begin() {
+	w := c.world
+	c.want = &wanted{name: pick(c.rng, w.plan.names()...), asked: w.now}
+	if c.rng.IntN(3) > 0 {
+		c.want.wait = between(c.rng, 100*time.Millisecond, 10*time.Second)
+	}
+	if c.rng.IntN(3) > 0 {
+		c.want.key = w.newID()
+	}
+	if c.rng.IntN(3) > 0 {
+		c.acquire()
+		return
+	}
+	id := w.newID()
+	c.send(func(ref locktable.Ref) locktable.Command {
+		return locktable.OpenSession{Ref: ref, New: id, TTL: c.plan.TTL}
+	}, 0, 2*time.Second, func(_ *call, a locktable.Answer) {
+		if _, ok := a.(locktable.Opened); !ok {
+			c.think()
+			return
+		}
+		c.want.session = id
+		c.acquire()
+	})
+}
+
+// acquire asks, and asks again under the same request id.
+func (c *unaryClient) acquire() {
+	w := c.world
+	want := c.want
+	want.tries++
+	anchor := c.read()
+	c.send(func(ref locktable.Ref) locktable.Command {
+		id := w.newID()
+		a := locktable.Acquire{
+			Ref: ref, Names: []string{want.name}, Try: want.wait == 0, Session: want.session, Lease: leaseOf(id[:]),
+			RequestKey: want.key,
+		}
+		if want.key != (locktable.ID{}) {
+			a.Salt = id[:]
+		}
+		if want.session == (locktable.ID{}) {
+			a.Own, a.TTL = ownOf(a.Lease), c.plan.TTL
+		}
+		return a
+	}, want.wait, want.wait+2*time.Second, func(x *call, answer locktable.Answer) {
+		switch a := answer.(type) {
+		case locktable.Granted:
+			id := x.command.(locktable.Acquire).Lease
+			if len(a.Salt) > 0 {
+				id = leaseOf(a.Salt)
+			}
+			c.granted(a, anchor, id)
+		case locktable.Refused:
+			if a.Reason == locktable.Unavailable && want.tries < 6 {
+				c.again()
+				return
+			}
+			w.referee.unaryRefused(want, a)
+			c.think()
+		default:
+			if want.key != (locktable.ID{}) && want.tries < 6 {
+				c.again()
+				return
+			}
+			c.think()
+		}
+	})
+}
+
+// leaseOf is the id of a lease that was given this salt, and ownOf the id of the
+// session that the lease has to itself.
+func leaseOf(salt []byte) (l locktable.ID) {
+	copy(l[:], salt)
+	l[0] = 'L'
+	return l
+}
+
+func ownOf(l locktable.ID) locktable.ID {
+	l[0] = 'S'
+	return l
+}
+
+func (c *unaryClient) again() {
+	mine := c.cycle
+	c.world.after(&c.process, between(c.rng, 10*time.Millisecond, 500*time.Millisecond), func() {
+		if c.cycle == mine {
+			c.acquire()
+		}
+	})
+}
+
+// granted: the deadline counts from the sending of the request that was
+// answered, and the TTL from the grant.
+func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id locktable.ID) {
+	w := c.world
+	session := a.Session
+	c.anchor, c.span = anchor, trust.Span(a.Waited+a.TTL, trust.DriftPPM)
+	l := &lease{name: c.want.name, token: a.Token, holder: c, session: session}
+	c.lease, c.leaseID = l, id
+	w.tell(c.name, "is granted %s with token %d after %v", l.name, l.token, a.Waited)
+	w.referee.unaryGranted(c.want, l)
+	w.referee.holds(l)
+	c.work = &work{
+		world: w, lease: l, rng: c.rng, careless: c.plan.Careless, writes: c.rng.IntN(c.plan.Writes + 1), over: c.release,
+	}
+	c.renewLater()
+	c.work.begin()
+}
+
+func (c *unaryClient) renewLater() {
+	mine := c.cycle
+	c.world.after(&c.process, c.plan.TTL/4, func() {
+		if c.cycle == mine && !c.lease.releasing {
+			c.renew()
+			c.renewLater()
+		}
+	})
+}
+
+func (c *unaryClient) renew() {
+	mine, anchor := c.cycle, c.read()
+	c.send(func(ref locktable.Ref) locktable.Command {
+		return locktable.Renew{Ref: ref, Lease: c.leaseID}
+	}, 0, time.Second, func(_ *call, a locktable.Answer) {
+		if c.cycle != mine {
+			return
+		}
+		switch a := a.(type) {
+		case locktable.Renewed:
+			span := trust.Span(a.TTL, trust.DriftPPM)
+			if c.trusted(c.lease) > 0 && anchor.Longer(c.anchor)+span > c.span {
+				c.anchor, c.span = anchor, span
+				c.world.referee.believes(c, c.lease.session)
+			}
+		case locktable.Refused:
+			if a.Reason == locktable.Gone && !c.lease.releasing {
+				c.world.tell(c.name, "loses token %d of %s", c.lease.token, c.lease.name)
+				c.work.stop()
+				c.think()
+			}
+		}
+	})
+}
+
+// release lets go, and repeats that until it is answered or of no more use.
+func (c *unaryClient) release() {
+	l := c.lease
+	if l == nil || l.ended {
+		c.think()
+		return
+	}
+	if !l.releasing {
+		l.releasing = true
+		c.world.tell(c.name, "releases token %d of %s", l.token, l.name)
+	}
+	if c.trusted(l) == 0 {
+		c.think()
+		return
+	}
+	mine, asked := c.cycle, c.world.now
+	c.send(func(ref locktable.Ref) locktable.Command {
+		return locktable.Release{Ref: ref, Lease: c.leaseID}
+	}, 0, time.Second, func(_ *call, a locktable.Answer) {
+		if c.cycle != mine {
+			return
+		}
+		switch a := a.(type) {
+		case locktable.Done:
+			c.world.referee.released(l, asked)
+			c.think()
+		case locktable.Refused:
+			if a.Reason != locktable.Unavailable {
+				c.think()
+				return
+			}
+			c.world.after(&c.process, 50*time.Millisecond, func() {
+				if c.cycle == mine {
+					c.release()
+				}
+			})
+		default:
+			c.release()
+		}
+	})
+}

@@ -1,0 +1,440 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// history plays a random history on a table and on the model.
+type history struct {
+	*world
+	m *model
+	// numbers are the highest request numbers, made how many sessions without a
+	// stream and requests there were.
+	numbers map[string]uint64
+	made    int
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{world: newWorld(locktable.DefaultLimits), m: newModel(), numbers: map[string]uint64{}}
+		h.open(base, 0)
+		t.Repeat(map[string]func(*rapid.T){
+			"attach":   h.attach,
+			"detach":   h.detach,
+			"acquire":  h.acquire,
+			"again":    h.again,
+			"once":     h.once,
+			"session":  h.session,
+			"release":  h.release,
+			"cancel":   h.cancel,
+			"heard":    h.heard,
+			"close":    h.close,
+			"break":    h.breakLease,
+			"list":     h.list,
+			"turn":     h.turn,
+			"sleep":    h.sleep,
+			"takeOver": h.failOver,
+			"":         h.check,
+		})
+		h.endAll(t)
+	})
+}
+
+var (
+	streams = []string{"s1", "s2", "s3", "s4"}
+	pool    = []string{"a", "b", "c"}
+)
+
+func (h *history) live(t *rapid.T, attached bool) (string, *mSession) {
+	var names []string
+	for name, s := range h.m.sessions {
+		if (s.stream != nil) == attached && !s.own {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		t.Skip("no such session")
+	}
+	slices.Sort(names)
+	name := rapid.SampledFrom(names).Draw(t, "session")
+	return name, h.m.sessions[name]
+}
+
+// do decides a command and checks what came of it. asked is who would be granted
+// to without waiting.
+func (h *history) do(t *rapid.T, c locktable.Command, asked *mWaiter) locktable.Decided {
+	d := h.decide(c)
+	h.follow(t, d, asked)
+	return d
+}
+
+func (h *history) follow(t *rapid.T, d locktable.Decided, asked *mWaiter) {
+	for _, e := range d.Events {
+		if err := h.event(e, asked); err != nil {
+			t.Fatalf("%s: %v", h.world.event(e), err)
+		}
+	}
+	for _, r := range d.Replies {
+		if w, ok := r.Answer.(locktable.Waiting); ok && asked != nil && r.To == asked.ref {
+			if !slices.ContainsFunc(h.m.waiters, func(x *mWaiter) bool {
+				return x.ref == asked.ref && x.number == asked.number
+			}) && asked.place == (locktable.Place{}) {
+				asked.place = w.Place
+				h.m.waiters = append(h.m.waiters, asked)
+			}
+		}
+	}
+}
+
+func (h *history) event(e *recordpb.Event, asked *mWaiter) error {
+	s := h.name(e.Session)
+	switch e.Kind {
+	case recordpb.Kind_KIND_SESSION_OPENED:
+		h.m.sessions[s] = &mSession{ttl: time.Duration(e.TtlNano), heard: h.m.real, own: e.Own}
+	case recordpb.Kind_KIND_SESSION_CLOSED:
+		return h.m.sessionEnded(s, false)
+	case recordpb.Kind_KIND_SESSION_EXPIRED:
+		return h.m.sessionEnded(s, true)
+	case recordpb.Kind_KIND_GRANTED:
+		if e.Request == 0 {
+			h.m.sessions[s].heard = h.m.real
+		}
+		return h.m.granted(e, s, asked)
+	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
+		return h.m.ended(e, s)
+	case recordpb.Kind_KIND_SESSION_SILENT:
+		if left := h.m.sessions[s].heard + h.m.sessions[s].ttl - h.m.real; time.Duration(e.LeftNano) < left {
+			return fmt.Errorf("I5: %v left of %s, and %v was promised", time.Duration(e.LeftNano), s, left)
+		}
+	}
+	return nil
+}
+
+func (h *history) attach(t *rapid.T) {
+	name := rapid.SampledFrom(streams).Draw(t, "session")
+	s := h.m.sessions[name]
+	c := locktable.Attach{TTL: time.Duration(rapid.IntRange(1, 8).Draw(t, "ttl")) * time.Second, Cell: h.table.Cell()}
+	if s == nil {
+		c.New, c.Generation, c.Ref = h.id(name), 1, name+"/1"
+		h.numbers[name] = 0
+		h.do(t, c, nil)
+		h.m.sessions[name].stream, h.m.sessions[name].generation = c.Ref, 1
+		return
+	}
+	c.Session, c.Generation = h.id(name), s.generation+1
+	c.Ref = fmt.Sprintf("%s/%d", name, c.Generation)
+	var held []*mLease
+	for _, l := range h.m.leases {
+		if l.session == name && !l.over && rapid.Bool().Draw(t, "still wanted") {
+			held = append(held, l)
+			if rapid.Bool().Draw(t, "by token") {
+				c.Held = append(c.Held, uint64(l.token))
+			} else {
+				c.Wanted = append(c.Wanted, l.number)
+			}
+		}
+	}
+	h.m.waiters = slices.DeleteFunc(h.m.waiters, func(w *mWaiter) bool {
+		if w.session != name || w.number == 0 {
+			return false
+		}
+		w.detached = true
+		if rapid.Bool().Draw(t, "still waited for") {
+			c.Wanted = append(c.Wanted, w.number)
+			return false
+		}
+		return true
+	})
+	s.heard, s.stream, s.generation = h.m.real, c.Ref, c.Generation
+	h.do(t, c, nil)
+	for _, l := range h.m.leases {
+		if l.session == name && !l.over && l.number != 0 && !slices.Contains(held, l) {
+			t.Fatalf("I8: %s keeps %s, which it does not want", name, token(l.token))
+		}
+	}
+}
+
+func (h *history) detach(t *rapid.T) {
+	name, s := h.live(t, true)
+	c := locktable.Detach{Ref: s.stream, Session: h.id(name), Generation: s.generation}
+	s.stream = nil
+	for _, w := range h.m.waiters {
+		if w.session == name && w.number != 0 {
+			w.detached = true
+		}
+	}
+	h.do(t, c, nil)
+}
+
+// want draws what is asked for.
+func (h *history) want(t *rapid.T, w *mWaiter) (names []string, delay time.Duration) {
+	w.names = slices.Clone(pool[:1])
+	w.names[0] = rapid.SampledFrom(pool).Draw(t, "name")
+	switch rapid.IntRange(0, 5).Draw(t, "mode") {
+	case 0, 1:
+		w.mode = locktable.Shared
+	case 2:
+		w.mode, w.slots = locktable.Slots, 2
+	}
+	if rapid.IntRange(0, 3).Draw(t, "more") == 0 {
+		for _, n := range rapid.Permutation(pool).Draw(t, "names") {
+			if !slices.Contains(w.names, n) && len(w.names) < 2 {
+				w.names = append(w.names, n)
+			}
+		}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "delayed") == 0 {
+		delay = time.Duration(rapid.IntRange(1, 9).Draw(t, "delay")) * time.Second
+	}
+	return w.names, delay
+}
+
+func (h *history) acquire(t *rapid.T) {
+	name, s := h.live(t, true)
+	h.numbers[name]++
+	w := &mWaiter{session: name, ref: s.stream, number: h.numbers[name]}
+	c := locktable.Acquire{
+		Ref: s.stream, Session: h.id(name), Generation: s.generation, Number: w.number,
+		Try: rapid.IntRange(0, 3).Draw(t, "try") == 0,
+	}
+	c.Names, c.LockDelay = h.want(t, w)
+	c.Mode, c.Slots = w.mode, w.slots
+	h.do(t, c, w)
+}
+
+// again asks anew for what waits on a stream that ended.
+func (h *history) again(t *rapid.T) {
+	var all []*mWaiter
+	for _, w := range h.m.waiters {
+		if w.detached && h.m.sessions[w.session].stream != nil {
+			all = append(all, w)
+		}
+	}
+	if len(all) == 0 {
+		t.Skip("nobody is detached")
+	}
+	w := rapid.SampledFrom(all).Draw(t, "waiter")
+	s := h.m.sessions[w.session]
+	w.detached, w.ref = false, s.stream
+	h.do(t, h.asked(w), w)
+}
+
+func (h *history) asked(w *mWaiter) locktable.Acquire {
+	s := h.m.sessions[w.session]
+	return locktable.Acquire{
+		Ref: s.stream, Session: h.id(w.session), Generation: s.generation, Number: w.number,
+		Names: w.names, Mode: w.mode, Slots: w.slots,
+	}
+}
+
+// session opens one without a stream.
+func (h *history) session(t *rapid.T) {
+	h.made++
+	name := fmt.Sprintf("h%d", h.made)
+	h.do(t, locktable.OpenSession{Ref: name, New: h.id(name), TTL: 2 * time.Second}, nil)
+}
+
+// once acquires without a stream, for a session that has none or for one of its
+// own.
+func (h *history) once(t *rapid.T) {
+	h.made++
+	u := fmt.Sprintf("u%d", h.made)
+	w := &mWaiter{ref: u}
+	c := locktable.Acquire{
+		Ref: u, Lease: h.id(u + ".lease"), Salt: []byte(u + ".lease"), RequestKey: h.id(u + ".request"),
+		Own: h.id(u + ".own"), TTL: 3 * time.Second, Try: rapid.Bool().Draw(t, "try"),
+	}
+	if rapid.Bool().Draw(t, "own") {
+		name, s := h.live(t, false)
+		w.session, c.Session = name, h.id(name)
+		s.heard = h.m.real
+	}
+	c.Names, c.LockDelay = h.want(t, w)
+	c.Mode, c.Slots = w.mode, w.slots
+	h.do(t, c, w)
+}
+
+func (h *history) release(t *rapid.T) {
+	if len(h.m.leases) == 0 {
+		t.Skip("no lease")
+	}
+	l := rapid.SampledFrom(h.m.leases).Draw(t, "lease")
+	s := h.m.sessions[l.session]
+	if l.over || s.stream == nil {
+		t.Skip("nobody can release it")
+	}
+	s.heard = h.m.real
+	h.do(t, locktable.Release{
+		Ref: s.stream, Session: h.id(l.session), Generation: s.generation, Number: 1 << 40, Token: l.token,
+	}, nil)
+}
+
+func (h *history) cancel(t *rapid.T) {
+	if len(h.m.waiters) == 0 {
+		t.Skip("nobody waits")
+	}
+	w := rapid.SampledFrom(h.m.waiters).Draw(t, "waiter")
+	c := locktable.Cancel{Waiter: w.ref}
+	if w.number != 0 {
+		s := h.m.sessions[w.session]
+		c = locktable.Cancel{Session: h.id(w.session), Generation: s.generation, Number: w.number}
+	}
+	h.m.waiters = slices.DeleteFunc(h.m.waiters, func(x *mWaiter) bool { return x == w })
+	h.do(t, c, nil)
+}
+
+func (h *history) heard(t *rapid.T) {
+	name, s := h.live(t, rapid.Bool().Draw(t, "on a stream"))
+	s.heard = h.m.real
+	if s.stream == nil {
+		h.do(t, locktable.Renew{Ref: name, Session: h.id(name)}, nil)
+		return
+	}
+	h.do(t, locktable.Heard{
+		Ref: s.stream, Session: h.id(name), Generation: s.generation, Renewal: 1,
+		Finished: rapid.Uint64Range(0, h.numbers[name]).Draw(t, "finished"),
+	}, nil)
+}
+
+func (h *history) close(t *rapid.T) {
+	name, _ := h.live(t, rapid.Bool().Draw(t, "on a stream"))
+	h.do(t, locktable.Close{Ref: "closer", Session: h.id(name)}, nil)
+}
+
+func (h *history) breakLease(t *rapid.T) {
+	if len(h.m.leases) == 0 {
+		t.Skip("no lease")
+	}
+	l := rapid.SampledFrom(h.m.leases).Draw(t, "lease")
+	h.do(t, locktable.Break{Ref: "admin", Name: l.names[0], Token: l.token, Now: rapid.Bool().Draw(t, "now")}, nil)
+}
+
+func (h *history) list(t *rapid.T) {
+	c := locktable.List{Ref: "reader", Limit: rapid.IntRange(0, 3).Draw(t, "limit")}
+	if rapid.Bool().Draw(t, "one") {
+		c.Name = rapid.SampledFrom(pool).Draw(t, "name")
+	}
+	h.do(t, c, nil)
+}
+
+// turn is what the loop does every 100 ms, in portions that may be too small.
+func (h *history) turn(t *rapid.T) {
+	h.pass(100 * time.Millisecond)
+	h.lag = min(max(h.lag+time.Duration(rapid.IntRange(-100, 100).Draw(t, "lag"))*time.Millisecond, 0), 250*time.Millisecond)
+	d, _ := h.tick(rapid.IntRange(0, 3).Draw(t, "incomplete") > 0, rapid.IntRange(1, 3).Draw(t, "budget"))
+	h.follow(t, d, nil)
+}
+
+func (h *history) sleep(t *rapid.T) {
+	h.pass(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)
+}
+
+func (h *history) pass(d time.Duration) {
+	h.advance(d)
+	h.m.real += d
+	// A connection that waits is heard from.
+	for _, w := range h.m.waiters {
+		if s := h.m.sessions[w.session]; s != nil && w.number == 0 {
+			s.heard = max(s.heard, h.m.real-d)
+		}
+	}
+}
+
+// settle turns until nothing is to be done.
+func (h *history) settle(t *rapid.T) {
+	for range 1000 {
+		d, more := h.tick(true, 1000)
+		h.follow(t, d, nil)
+		if !more {
+			return
+		}
+	}
+	t.Fatal("the table is never done")
+}
+
+func (h *history) failOver(t *rapid.T) {
+	for _, s := range h.m.sessions {
+		s.stream, s.generation = nil, 0
+	}
+	h.m.waiters = nil
+	h.m.leases = slices.DeleteFunc(h.m.leases, func(l *mLease) bool { return l.over })
+	wall := base
+	if rapid.Bool().Draw(t, "clock right") {
+		wall = h.now.Wall
+	}
+	d, err := h.world.takeOver(rapid.Bool().Draw(t, "snapshot"), wall)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m.last = guard.Token(d.Events[len(d.Events)-1].Token)
+	h.now.Wall = h.now.Wall.Add(time.Millisecond)
+}
+
+func (h *history) check(t *rapid.T) {
+	if rapid.IntRange(0, 2).Draw(t, "settle") > 0 {
+		h.settle(t)
+		if err := h.m.quiet(h.closed()); err != nil {
+			t.Fatal(err)
+		}
+		h.m.leases = slices.DeleteFunc(h.m.leases, func(l *mLease) bool { return l.over })
+		if c := h.table.Counts(); c.Leases != len(h.m.leases) {
+			t.Fatalf("the table has %d leases, %d were expected", c.Leases, len(h.m.leases))
+		}
+	}
+	for _, snapshot := range []bool{false, true} {
+		other, err := h.rebuilt(snapshot)
+		if err != nil {
+			t.Fatalf("rebuild (snapshot: %v): %v", snapshot, err)
+		}
+		if diff := h.differs(other); diff != "" {
+			t.Fatalf("I9 (snapshot: %v):\n%s", snapshot, diff)
+		}
+	}
+	c := h.table.Counts()
+	if c.Sessions != len(h.m.sessions) || c.Waiters != len(h.m.waiters) {
+		t.Fatalf("the table counts %+v; %d sessions and %d waiters were expected",
+			c, len(h.m.sessions), len(h.m.waiters))
+	}
+}
+
+// closed lists the names that the table holds closed: it may do so for longer
+// than the model, by what it counts late.
+func (h *history) closed() (names []string) {
+	for _, l := range h.decide(locktable.List{Ref: "reader"}).Replies[0].Answer.(locktable.Page).Locks {
+		if l.ClosedFor > 0 {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// endAll lets everybody's time run out: nothing may be left.
+func (h *history) endAll(t *rapid.T) {
+	for _, w := range slices.Clone(h.m.waiters) {
+		if w.number == 0 {
+			h.m.waiters = slices.DeleteFunc(h.m.waiters, func(x *mWaiter) bool { return x == w })
+			h.do(t, locktable.Cancel{Waiter: w.ref}, nil)
+		}
+	}
+	h.lag = 0
+	for range 40 {
+		h.pass(time.Second)
+		h.settle(t)
+	}
+	c := h.table.Counts()
+	if c.Sessions != 0 || c.Leases != 0 || c.Waiters != 0 {
+		t.Fatalf("left over: %+v", c)
+	}
+	if d := h.decide(locktable.List{Ref: "reader"}); len(d.Replies[0].Answer.(locktable.Page).Locks) != 0 {
+		t.Fatalf("left over: %v", d.Replies[0])
+	}
+}
