@@ -86,6 +86,10 @@ soak: ## every test with its full count of repetitions
 soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 	@go run ./cmd/pawl/soak -pawl .bin/pawl -kills $(KILLS)
 
+.PHONY: run-overlaps
+run-overlaps: ## pawl run under a paused server and a silent network, 20 times each
+	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
+
 .PHONY: bench-quick
 bench-quick: build .bin/etcd ## pawl and etcd's Mutex side by side, two minutes
 	@cd bench && go run . quick

@@ -49,6 +49,7 @@ const (
 	attemptMax = 5 * time.Second
 	// patienceMin keeps short TTLs from taking a slow disk for a dead server.
 	patienceMin = 500 * time.Millisecond
+	patienceMax = 10 * time.Second
 	// steady is how long a stream must last to count as a success.
 	steady = time.Second
 )
@@ -101,7 +102,9 @@ func (c *core) hello() *linkpb.Hello {
 
 // patience is how long a renewal may stay unanswered before the stream is
 // taken for dead: a network that swallows everything tells nothing.
-func (c *core) patience() time.Duration { return max(c.session.ttl/4, patienceMin) }
+func (c *core) patience() time.Duration {
+	return min(max(c.session.ttl/4, patienceMin), patienceMax)
+}
 
 func (c *core) watchLine() {
 	switch c.line.state {

@@ -147,7 +147,7 @@ func (c *core) beginOn(call *call) {
 		l.release = r
 		// The sweep comes every sixth of a TTL, and the answer is due at the
 		// deadline.
-		r.limit = c.t + max(c.session.window.Remaining(c.now)-c.ttl/renewals, 1)
+		r.limit = c.t + max(c.session.window.Remaining(c.now)-c.session.ttl/renewals, 1)
 	}
 	call.request = r
 	c.enter(r)

@@ -39,6 +39,7 @@ func later(t *testing.T, c *pawl.Client, name string) <-chan *pawl.Lease {
 
 // kinds drains the events that have come so far.
 func kinds(c *pawl.Client) []pawl.EventKind {
+	synctest.Wait()
 	var all []pawl.EventKind
 	for {
 		select {
@@ -134,6 +135,28 @@ func TestALostConnectionIsNotALostSession(t *testing.T) {
 		}
 		if k := kinds(a); slices.Contains(k, pawl.Lost) {
 			t.Errorf("events %v", k)
+		}
+	})
+}
+
+// With a TTL so long that renewals are hours apart, a dead connection is found
+// out all the same.
+func TestSilenceUnderALongTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		a := s.Dial(t, pawl.Options{TTL: 24 * time.Hour})
+		l := take(t, a, "x")
+		time.Sleep(time.Hour)
+		s.Path.Cut()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := a.Acquire(ctx, "y"); !errors.Is(err, pawl.ErrUnavailable) {
+			t.Errorf("after a minute of silence: %v", err)
+		}
+		s.Path.Heal()
+		take(t, a, "y")
+		if l.Context().Err() != nil {
+			t.Error("the lease was lost")
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestARetryAdoptsTheEarlierRequest(t *testing.T) {
 			b := s.Dial(t, pawl.Options{TTL: ttl})
 			s.DropAnswers()
 			got := later(t, b, "x")
-			time.Sleep(time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 			granted, ok := s.Holder(t, "x")
 			if !ok {
 				t.Fatal("the request has not reached the server")
@@ -66,7 +66,7 @@ func TestARetryAdoptsTheEarlierRequest(t *testing.T) {
 			s.DropAnswers()
 			done := make(chan error, 1)
 			go func() { done <- l.Release(t.Context()) }()
-			time.Sleep(time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 			if _, held := s.Holder(t, "x"); held {
 				t.Fatal("the release has not reached the server")
 			}

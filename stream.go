@@ -9,11 +9,13 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
@@ -24,6 +26,10 @@ const (
 	messageMax = 8 << 20
 	// requestsMax bounds the requests of one message to the server.
 	requestsMax = 1024
+	// A connection on which nothing comes in is asked whether it lives: renewals
+	// of a long TTL are too rare to tell. Not more often than servers allow.
+	pingEvery    = 20 * time.Second
+	pingPatience = 5 * time.Second
 )
 
 // lineEvent is what a stream tells the loop: a message, or its end.
@@ -198,6 +204,7 @@ func (c *Client) connect(server string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+server,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(dial),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax)),

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
@@ -178,9 +179,18 @@ func (c *clientConn) swallowed(flag *bool) bool {
 	return *flag
 }
 
+// Close is heard by the server only when the path lets it through.
 func (c *clientConn) Close() error {
 	c.path.mu.Lock()
-	delete(c.path.conns, c)
+	silent := c.path.requests
+	if silent {
+		c.tainted = true
+	} else {
+		delete(c.path.conns, c)
+	}
 	c.path.mu.Unlock()
+	if silent {
+		return c.Conn.SetDeadline(time.Unix(1, 0)) // what reads here ends
+	}
 	return c.Conn.Close()
 }

@@ -229,10 +229,13 @@ func TestNoServerIsNoPermission(t *testing.T) {
 	hangsUp, talksNonsense := badServer(t, ""), badServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	for _, servers := range []string{closedPort(t), hangsUp, talksNonsense, "no-such-host.invalid:7420"} {
 		for _, args := range [][]string{{"run", "a", "-n", "--", "echo", "ran"}, {"acquire", "a"}} {
-			r := want(t, exitUnavailable, append([]string{args[0], "--servers", servers}, args[1:]...)...)
-			if r.stdout != "" {
-				t.Errorf("with %s: %q printed %q", servers, args, r.stdout)
-			}
+			t.Run(args[0]+" "+servers, func(t *testing.T) {
+				t.Parallel() // each waits for a server that may be taking over
+				r := want(t, exitUnavailable, append([]string{args[0], "--servers", servers}, args[1:]...)...)
+				if r.stdout != "" {
+					t.Errorf("it printed %q", r.stdout)
+				}
+			})
 		}
 	}
 }

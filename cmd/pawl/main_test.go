@@ -45,7 +45,8 @@ func command(t testing.TB, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*bound)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = append(os.Environ(), asPawl+"=1", "NO_COLOR=1", serversEnv+"=", "GOCOVERDIR="+os.Getenv("GOCOVERDIR"))
+	// Without the last a program with the race detector takes a second to exit.
+	cmd.Env = append(os.Environ(), asPawl+"=1", "NO_COLOR=1", serversEnv+"=", "GORACE=atexit_sleep_ms=0")
 	cmd.Dir = t.TempDir()
 	cmd.WaitDelay = 5 * time.Second
 	return cmd

@@ -205,6 +205,8 @@ func (t *Table) Epoch() uint64 {
 // Counts says how much the table holds.
 type Counts struct {
 	Sessions, Leases, Waiters int
+	// Names that are held, waited for, closed or observed.
+	Names int
 	// Counter is the highest token that may have been granted.
 	Counter guard.Token
 	// RolledBack: somebody told a token that a lost log had granted.
@@ -214,7 +216,7 @@ type Counts struct {
 // Counts says how much the table holds now.
 func (t *Table) Counts() Counts {
 	return Counts{
-		Sessions: len(t.sessions), Leases: len(t.leases), Waiters: t.waiters,
+		Sessions: len(t.sessions), Leases: len(t.leases), Waiters: t.waiters, Names: len(t.locks),
 		Counter: t.counter, RolledBack: t.told,
 	}
 }

@@ -46,9 +46,9 @@ func (x wire) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	w := x.server.world
 	d := w.disk
 	if t.Writes() && chance(d.rng, d.weather().Repeat) {
-		w.at(w.now+between(d.rng, time.Millisecond, 20*time.Second), func() { d.repeat(t) })
+		w.at(w.now+between(d.rng, time.Millisecond, 20*time.Second), func() { d.repeat(x.server.name, t) })
 	}
-	d.carry(x.server, f, func() outcome { return d.land(t) })
+	d.carry(x.server, f, func() outcome { return d.land(x.server.name, t) })
 	if !f.wait() {
 		return kvlog.Result{}, context.Canceled
 	}
@@ -125,20 +125,26 @@ func (d *disk) carry(s *server, f *fiber, do func() outcome) {
 }
 
 // repeat lands a write once more, long after.
-func (d *disk) repeat(t kvlog.Txn) {
+func (d *disk) repeat(who string, t kvlog.Txn) {
 	if !d.down {
-		d.land(t)
+		d.land(who+" (again)", t)
 	}
 }
 
 // land carries out a transaction, under the referee's eyes.
-func (d *disk) land(t kvlog.Txn) (o outcome) {
+func (d *disk) land(who string, t kvlog.Txn) (o outcome) {
 	o.result, o.err = d.Disk.Txn(context.Background(), t)
+	if t.Writes() && t.What != kvlog.WhatBeat {
+		d.world.tell("disk", "%s of %s %s: %v", t.What, who, target(t), o.result.OK)
+	}
 	if o.err == nil {
 		d.world.referee.landed(t, o.result)
 	}
 	return o
 }
+
+// target is the last key that a transaction writes.
+func target(t kvlog.Txn) string { return t.Then[len(t.Then)-1].Key }
 
 func (d *disk) weather() Weather { return d.world.weather() }
 

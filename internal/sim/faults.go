@@ -70,12 +70,15 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 			liked = append(liked, k)
 		}
 	}
+	if r.IntN(3) > 0 {
+		liked = append(liked, pick(r, PauseServer, CrashServer, CutServer, StopServer, SuspendServer))
+	}
 	if r.IntN(8) == 0 {
 		liked = append(liked, RollBack)
 	}
 	var all []Fault
 	rolled := false
-	for range r.IntN(12) {
+	for range 1 + r.IntN(14) {
 		if len(liked) == 0 {
 			break
 		}

@@ -119,7 +119,7 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 	for _, g := range e.Grants {
 		x.name = g.Name
 	}
-	if x.token <= l.counter || x.token <= r.highest {
+	if x.token <= l.counter || x.token <= r.highest && !r.same(x) {
 		w.fail("I1", "token %d of %s is granted after token %d", x.token, x.name, max(l.counter, r.highest))
 	}
 	if h := l.holders[x.name]; h != nil {
@@ -140,7 +140,8 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 		}
 		l.asked[a] = x.token
 	}
-	l.counter, r.highest = x.token, x.token
+	l.counter, r.highest = x.token, max(r.highest, x.token)
+	r.ever[x.token] = x
 	l.entries[x.token], l.holders[x.name] = x, x
 	s.entries = append(s.entries, x)
 	if len(e.Lease) > 0 {

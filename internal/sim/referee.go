@@ -33,6 +33,8 @@ type referee struct {
 	// highest token ever granted by a durable log, lost or not; last of each name.
 	highest guard.Token
 	last    map[string]guard.Token
+	// ever holds all grants, those that the store has lost as well.
+	ever map[guard.Token]*entry
 	// leases that their holders may believe in.
 	leases []*lease
 	// rolled: the store has lost what it acknowledged; the promises of time are
@@ -56,6 +58,7 @@ type saved struct {
 func newReferee(w *World) *referee {
 	r := &referee{
 		world: w, behind: map[uint64][]byte{}, claimed: map[uint64]time.Duration{}, last: map[string]guard.Token{},
+		ever: map[guard.Token]*entry{},
 	}
 	r.ledger = newLedger(r)
 	return r
@@ -212,6 +215,13 @@ func (d *disk) rollBack() {
 		r.durable(raw)
 	}
 	r.highest, r.tally, r.last = highest, tally, last
+}
+
+// same: a batch that a roll-back lost has landed again, late, with the grant that
+// was in it.
+func (r *referee) same(x *entry) bool {
+	before := r.ever[x.token]
+	return before != nil && before.session == x.session && before.name == x.name
 }
 
 // sessionEnds holds the end of a session against what its holder believes.

@@ -67,12 +67,11 @@ func (s *server) start(after time.Duration) {
 // die ends the process where it stands.
 func (s *server) die() {
 	s.serving = false
-	if s.kill == nil {
-		return
+	if s.kill != nil {
+		s.kill()
+		s.store.Close()
+		s.process.stop()
 	}
-	s.kill()
-	s.store.Close()
-	s.process.stop()
 	s.life++
 	s.urgent, s.acquires, s.ready, s.snapping = nil, nil, false, false
 	s.tenure, s.kill = nil, nil

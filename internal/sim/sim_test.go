@@ -1,38 +1,56 @@
 package sim
 
 import (
-	"os"
-	"strconv"
+	"bytes"
 	"testing"
 )
 
-func TestOne(t *testing.T) {
-	seed, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
-	n, _ := strconv.ParseUint(os.Getenv("RUNS"), 10, 64)
-	var total Tally
-	fails := 0
-	for i := range max(n, 1) {
-		p := Draw(seed + i)
-		if os.Getenv("SHOW") != "" {
-			println(seed + i)
-		}
-		p.rethrow = os.Getenv("RETHROW") != ""
-		r := Run(p, n <= 1)
-		total.Events += r.Tally.Events
-		total.Grants += r.Tally.Grants
-		total.Expiries += r.Tally.Expiries
-		total.Tenures += r.Tally.Tenures
-		total.Refusals += r.Tally.Refusals
-		total.Effects += r.Tally.Effects
-		total.Rollbacks += r.Tally.Rollbacks
-		if r.Failure != nil {
-			fails++
-			t.Logf("seed %d at %v: %v", seed+i, r.Failure.At, r.Failure)
-		}
-		if n <= 1 {
-			t.Logf("%+v", p)
-			WriteStory(os.Stdout, r.Story)
+// worlds is how many seeds the ordinary tests run.
+const worlds = 300
+
+func TestWorlds(t *testing.T) {
+	n := worlds
+	if testing.Short() {
+		n = 60
+	}
+	sum := Many(1, n, func(seed uint64, f *Failure) {
+		t.Errorf("seed %d: %v\n  again: make sim SEED=%d RUNS=1", seed, f, seed)
+	})
+	if len(sum.Failures) > 0 {
+		var story bytes.Buffer
+		Explain(&story, sum.Failures[0])
+		t.Log(story.String())
+	}
+	// A world in which nothing happens proves nothing.
+	for what, n := range map[string]uint64{
+		"grants": sum.Tally.Grants, "expiries": sum.Tally.Expiries, "tenures": sum.Tally.Tenures,
+		"refusals": sum.Tally.Refusals, "effects": sum.Tally.Effects, "roll-backs": sum.Tally.Rollbacks,
+	} {
+		if n == 0 {
+			t.Errorf("no %s in %d worlds", what, sum.Runs)
 		}
 	}
-	t.Logf("fails %d %+v", fails, total)
+}
+
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := range uint64(30) {
+		first, second, told := Run(Draw(seed), false), Run(Draw(seed), false), Run(Draw(seed), true)
+		if first.Trace != second.Trace || first.Lived != second.Lived {
+			t.Errorf("seed %d: trace %x at %v, then %x at %v", seed, first.Trace, first.Lived, second.Trace, second.Lived)
+		}
+		if told.Trace != first.Trace {
+			t.Errorf("seed %d: telling the story changes it", seed)
+		}
+	}
+}
+
+func TestOtherSeedOtherTrace(t *testing.T) {
+	seen := map[uint64]uint64{}
+	for seed := range uint64(30) {
+		r := Run(Draw(seed), false)
+		if before, twice := seen[r.Trace]; twice {
+			t.Errorf("seeds %d and %d have one trace", before, seed)
+		}
+		seen[r.Trace] = seed
+	}
 }

@@ -26,7 +26,7 @@ func (w *World) tell(who, format string, args ...any) {
 }
 
 // storyMax is how many of the last lines are shown.
-const storyMax = 120
+const storyMax = 220
 
 // WriteStory writes the time line, a column for each who, so that the eye can follow
 // one of them down.

@@ -19,6 +19,7 @@ type work struct {
 	over func()
 
 	resource *resource
+	life     uint32
 	attempt  uint64
 	stopped  bool
 }
@@ -27,7 +28,7 @@ type work struct {
 const workPatience = 1500 * time.Millisecond
 
 func (k *work) begin() {
-	k.resource = k.world.resources[k.lease.name]
+	k.resource, k.life = k.world.resources[k.lease.name], k.lease.holder.who().life
 	k.claim()
 }
 
@@ -61,12 +62,13 @@ func (k *work) ask(do func() bool, got func(ok bool), lost func()) {
 		if chance(k.rng, weather.Lose) {
 			return
 		}
-		w.after(p, k.delay(weather), func() {
+		// Not with after: the holder may have died since it asked.
+		w.push(event{at: w.now + k.delay(weather), who: p, life: k.life, do: func() {
 			if k.attempt == mine {
 				k.attempt++
 				got(ok)
 			}
-		})
+		}})
 	}
 	if !chance(k.rng, weather.Lose) {
 		w.at(w.now+k.delay(weather), arrive)

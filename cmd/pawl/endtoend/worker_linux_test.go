@@ -86,18 +86,40 @@ func workerMain(args []string) int {
 // startOf is when a living process was started, rounded down to a tick; 0: there
 // is none, or it is dead and not reaped.
 func startOf(pid int) time.Duration {
+	fields, err := statOf(pid)
+	if err != nil || strings.ContainsAny(fields[0], "ZX") {
+		return 0
+	}
+	return ticks(fields[19])
+}
+
+// processorTime is what a process has used.
+func processorTime(pid int) (time.Duration, error) {
+	fields, err := statOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	return ticks(fields[11]) + ticks(fields[12]), nil
+}
+
+// statOf reads /proc/<pid>/stat from the state on.
+func statOf(pid int) ([]string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0
+		return nil, err
 	}
 	// The name, in parentheses, may hold anything.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 20 || strings.ContainsAny(fields[0], "ZX") {
-		return 0
+	if len(fields) < 20 {
+		return nil, fmt.Errorf("/proc/%d/stat holds %q", pid, b)
 	}
-	n, err := strconv.ParseInt(fields[19], 10, 64)
+	return fields, nil
+}
+
+func ticks(field string) time.Duration {
+	n, err := strconv.ParseInt(field, 10, 64)
 	if err != nil {
-		return 0
+		panic("the kernel counts " + field)
 	}
 	return time.Duration(n) * tick
 }

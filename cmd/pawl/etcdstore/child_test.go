@@ -145,3 +145,39 @@ func TestKill(t *testing.T) {
 		t.Errorf("%d kills and only %d batches in all", kills, acknowledged)
 	}
 }
+
+// TestKillWhileStarting: the process is killed as soon as a fresh folder shows
+// one thing after the other; whatever is there then, the next start makes a
+// cell of it.
+func TestKillWhileStarting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes")
+	}
+	for _, shows := range []string{
+		"lock", "node", "etcd", "etcd/member", "etcd/member/snap", "etcd/member/snap/db",
+		"etcd/member/wal.tmp", "etcd/member/wal", "etcd/member/wal/0000000000000000-0000000000000000.wal",
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		cmd := child(partServer, dir)
+		cmd.Env = append(cmd.Env, "PAWL_ETCDSTORE_TEST_NONCE=1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// What shows only for a moment may be missed; the WAL stays.
+		testwait.Until(t, bound, shows, func() bool {
+			for _, name := range []string{shows, "etcd/member/wal"} {
+				if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+					return true
+				}
+			}
+			return false
+		})
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		s := open(t, EmbeddedOptions{Dir: dir})
+		mustAppend(t, mustBegin(t, s, 2), 3)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

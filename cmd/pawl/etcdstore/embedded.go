@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -29,12 +30,12 @@ func init() {
 	wal.SegmentSizeBytes = 8 << 20
 }
 
-// EmbeddedOptions of a member in this process. Dir, Token and Clock are needed.
+// EmbeddedOptions of a member in this process. Dir and Clock are needed.
 type EmbeddedOptions struct {
 	// Dir is the data folder; made where it is missing.
 	Dir string
-	// Token makes a fresh member's cluster unlike any other: the cell's id. Not
-	// looked at where there is a member already.
+	// Token makes a fresh member's cluster unlike any other: the cell's id; a
+	// random one where it is empty. Not looked at where there is a member already.
 	Token string
 	// ActiveTTL sets the pace of looking after the folder; 0: 3 s.
 	ActiveTTL time.Duration
@@ -114,6 +115,10 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 	if o.ActiveTTL <= 0 {
 		o.ActiveTTL = kvlog.ActiveTTLDefault
+	}
+	if o.Token == "" {
+		// Without a token every fresh member is of the same cluster.
+		o.Token = rand.Text()
 	}
 	if o.Quota <= 0 {
 		o.Quota = QuotaDefault

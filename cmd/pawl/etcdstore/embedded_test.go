@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,6 +68,23 @@ func TestNothingLeftAfterClose(t *testing.T) {
 	}
 	goleak.VerifyNone(t, before)
 	testwait.Until(t, bound, "every file closed", func() bool { return openFiles(t) <= files })
+}
+
+// TestGivenUp: a start that is given up leaves nothing behind.
+func TestGivenUp(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := OpenEmbedded(ctx, EmbeddedOptions{Dir: dir, Clock: clock.System(), Stderr: io.Discard}); err == nil {
+		_ = s.Close() // quicker than the end of its context
+	}
+	s := open(t, EmbeddedOptions{Dir: dir})
+	mustAppend(t, mustBegin(t, s, 1), 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	goleak.VerifyNone(t, before)
 }
 
 func openFiles(t *testing.T) int {
@@ -204,8 +222,17 @@ func TestFolderCopiedBack(t *testing.T) {
 func TestTokensMakeClusters(t *testing.T) {
 	a := open(t, EmbeddedOptions{Token: "a-0000000000000001"})
 	b := open(t, EmbeddedOptions{Token: "b-0000000000000002"})
-	if a.seenNow().Cluster == b.seenNow().Cluster {
-		t.Errorf("two cells have one cluster id %x", a.seenNow().Cluster)
+	c, err := OpenEmbedded(t.Context(), EmbeddedOptions{Dir: t.TempDir(), Clock: clock.System(), Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	ids := map[uint64]bool{}
+	for _, e := range []*Embedded{a, b, c} {
+		ids[e.seenNow().Cluster] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("three cells have %d cluster ids", len(ids))
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *soak) run(ctx context.Context, kills int) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer stop()
-	defer s.open()
+	defer s.openGate()
 	s.begin(working, &workers, all[1:])
 
 	if err := s.killAll(ctx, kills); err != nil {
@@ -154,9 +154,9 @@ func (s *soak) killAll(ctx context.Context, kills int) error {
 			if err := s.catchUp(ctx); err != nil {
 				return err
 			}
-			s.open()
+			s.openGate()
 			s.pause(ctx, upTo(workMax))
-			s.close()
+			s.shutGate()
 			s.pause(ctx, upTo(20*time.Millisecond))
 			s.sample()
 		}
@@ -177,7 +177,7 @@ func (s *soak) killAll(ctx context.Context, kills int) error {
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
-	s.open()
+	s.openGate()
 	return nil
 }
 
@@ -205,8 +205,12 @@ func (s *soak) catchUp(ctx context.Context) error {
 			return s.server.failed()
 		default:
 		}
-		if ctx.Err() != nil {
+		switch ctx.Err() {
+		case nil:
+		case context.DeadlineExceeded:
 			return fmt.Errorf("the server did not answer within %v: %w", readyMax, err)
+		default:
+			return ctx.Err()
 		}
 		s.pause(ctx, errorPause)
 	}

@@ -56,8 +56,8 @@ func refusal(err error) *linkpb.Refused {
 
 func gone(err error) bool { return refusal(err).GetReason() == linkpb.Reason_REASON_GONE }
 
-// run takes leases, and gives them back, renews them for a while, or forgets
-// them.
+// run takes leases, and gives them back, renews them for a while, asks for them
+// again, or forgets them.
 func (p *plain) run(ctx context.Context, id int) {
 	p.name = fmt.Sprintf("%splain/%d", prefix, id)
 	for ctx.Err() == nil {
@@ -78,7 +78,9 @@ func (p *plain) run(ctx context.Context, id int) {
 			p.release(ctx, l)
 		case 2:
 			p.again(ctx, ask, l, floor)
-			p.release(ctx, l)
+			if rand.IntN(2) == 0 {
+				p.release(ctx, l)
+			}
 		default:
 			p.pause(ctx, upTo(300*time.Millisecond))
 			p.release(ctx, l)

@@ -55,9 +55,9 @@ func (w *work) floor() (n uint64) {
 	return n
 }
 
-// close shuts the gate: whoever is granted something now keeps it, as a rule,
+// shutGate shuts the gate: whoever is granted something now keeps it, as a rule,
 // until the gate is opened, so that a kill finds leases that are an instant old.
-func (w *work) close() {
+func (w *work) shutGate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.shut == nil {
@@ -65,7 +65,8 @@ func (w *work) close() {
 	}
 }
 
-func (w *work) open() {
+// openGate lets them go on.
+func (w *work) openGate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.shut != nil {
@@ -217,8 +218,8 @@ func (w *work) giveBack(l *pawl.Lease) {
 	}
 }
 
-// loops work on a few names each, held for moments, with callers that give up
-// and callers that do not wait.
+// loop works on a few names, which others work on too, held for moments. Some of
+// its calls give up, some do not wait.
 func (w *work) loop(ctx context.Context, c *pawl.Client, names int) {
 	for ctx.Err() == nil {
 		name := fmt.Sprintf("%sloop/%d", prefix, rand.IntN(names))

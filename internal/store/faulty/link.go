@@ -185,9 +185,16 @@ func (j *Journal) add(t kvlog.Txn) {
 	j.sent = append(j.sent, t)
 }
 
-// Sent returns what was sent so far, in order.
-func (j *Journal) Sent() []kvlog.Txn {
+// Len is how many writes were sent so far.
+func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return append([]kvlog.Txn(nil), j.sent...)
+	return len(j.sent)
+}
+
+// At returns the write sent as the i-th, from 0.
+func (j *Journal) At(i int) kvlog.Txn {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sent[i]
 }

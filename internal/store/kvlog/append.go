@@ -41,14 +41,15 @@ func (t *tenure) opensAt(n uint64, rev int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.durable == 0 {
-		t.durable, t.durableRev = n, rev
+		t.opening, t.durable = n, n
+		t.revs[n%store.InFlight] = rev
 	}
 }
 
 // Append lands batch n.
 func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	t.mu.Lock()
-	over, d, dRev := t.over, t.durable, t.durableRev
+	over, d, tail := t.over, t.durable, t.tail()
 	t.mu.Unlock()
 	switch {
 	case over != nil:
@@ -65,7 +66,7 @@ func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	}
 	rev, err := t.land(ctx, n, batch, Txn{
 		What: WhatAppend,
-		If:   append(t.mine(), absent(t.keys.Log(n)), atRev(t.keys.Log(d), dRev)),
+		If:   append(append(t.mine(), absent(t.keys.Log(n))), tail...),
 		Then: []Op{put(t.keys.Log(n), batch)},
 	})
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *tenure) lands(n uint64, rev int64) {
 			return
 		}
 		t.durable++
-		t.durableRev = rev
+		t.revs[t.durable%store.InFlight] = rev
 		delete(t.landed, t.durable)
 	}
 }

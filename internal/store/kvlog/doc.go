@@ -23,10 +23,12 @@
 //	fresh     no tenure, no log, no snapshot
 //	open      tenure mine; log/h as replayed (or the snapshot, when h is its
 //	          batch); no log/h+1       ⇒ delete log/h+2…, put log/h+1
-//	append    tenure mine; no log/n; log/d at the revision its put was answered
-//	          with, n−InFlight ≤ d < n  ⇒ put log/n
+//	append    tenure mine; no log/n; log/d, n−InFlight ≤ d < n, and the others
+//	          of the last InFlight durable batches at the revisions that their
+//	          puts were answered with   ⇒ put log/n
+//	confirm   tenure mine; those batches likewise
 //	chunk     tenure mine; no such chunk
-//	publish   tenure mine; snapshot as read; log/m as read
+//	publish   tenure mine; snapshot as read; log/m as read; last chunk as put
 //	sweep     tenure mine; snapshot as published
 //	resign    tenure mine
 //

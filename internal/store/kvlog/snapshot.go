@@ -62,10 +62,11 @@ func (t *tenure) snapshot(ctx context.Context, upTo uint64, chunks iter.Seq[[]by
 		return err
 	}
 	next := pointerValue{Format: store.Format, Batch: upTo, Epoch: t.epoch, Sum: head.Sum[:]}
-	if err := t.write(ctx, &next, chunks); err != nil {
+	last, err := t.write(ctx, &next, chunks)
+	if err != nil {
 		return err
 	}
-	pointer, err = t.publish(ctx, next, pointer, entry)
+	pointer, err = t.publish(ctx, next, pointer, entry, last)
 	if err != nil {
 		return err
 	}
@@ -86,38 +87,39 @@ func (t *tenure) before(ctx context.Context, upTo uint64) (entry, pointer Pair, 
 }
 
 // write lands the chunks. They are put where nothing is: a chunk of an earlier
-// try, landing late, must not replace one that is published.
-func (t *tenure) write(ctx context.Context, next *pointerValue, chunks iter.Seq[[]byte]) error {
+// try, landing late, must not replace one that is published. It returns where
+// the last one lies.
+func (t *tenure) write(ctx context.Context, next *pointerValue, chunks iter.Seq[[]byte]) (Pair, error) {
 	folder := t.keys.Chunks(next.Batch, next.Epoch)
 	sums, ended := sha256.New(), false
+	var place Pair
 	for raw := range chunks {
 		if ended {
-			return fmt.Errorf("chunk %d follows the one marked as last", next.Chunks)
+			return Pair{}, fmt.Errorf("chunk %d follows the one marked as last", next.Chunks)
 		}
-		last, err := t.chunk(ctx, folder, next, raw, sums)
-		if err != nil {
-			return fmt.Errorf("chunk %d: %w", next.Chunks, err)
+		var err error
+		if place, ended, err = t.chunk(ctx, folder, next, raw, sums); err != nil {
+			return Pair{}, fmt.Errorf("chunk %d: %w", next.Chunks, err)
 		}
-		ended = last
 		next.Chunks++
 	}
 	if !ended {
-		return errors.New("no chunk is marked as the last")
+		return Pair{}, errors.New("no chunk is marked as the last")
 	}
 	next.ChunksSum = sums.Sum(nil)
-	return nil
+	return place, nil
 }
 
-func (t *tenure) chunk(ctx context.Context, folder string, next *pointerValue, raw []byte, sums hash.Hash) (last bool, err error) {
+func (t *tenure) chunk(ctx context.Context, folder string, next *pointerValue, raw []byte, sums hash.Hash) (place Pair, last bool, err error) {
 	if err := fits(next.Batch, raw); err != nil {
-		return false, err
+		return Pair{}, false, err
 	}
 	h, err := store.ChunkHeaderOf(raw)
 	if err != nil {
-		return false, err
+		return Pair{}, false, err
 	}
 	if err := chunkFits(h, next.Batch, next.Sum, next.Chunks); err != nil {
-		return false, err
+		return Pair{}, false, err
 	}
 	sums.Write(h.Sum[:])
 	key := t.keys.Chunk(folder, next.Chunks)
@@ -127,21 +129,24 @@ func (t *tenure) chunk(ctx context.Context, folder string, next *pointerValue, r
 		Then: []Op{put(key, raw)},
 		Else: []Op{get(t.keys.Tenure()), get(key)},
 	})
+	place = Pair{Key: key, Rev: res.Rev}
 	if err == nil && !res.OK {
 		err = t.inForce(res.Gets[0])
 		if err == nil && !bytes.Equal(res.Gets[1].Value, raw) {
 			err = errors.New("an earlier try left another one there; take a snapshot after a later batch")
 		}
+		place.Rev = res.Gets[1].Rev
 	}
-	return h.Last, err
+	return place, h.Last, err
 }
 
-// publish moves the pointer.
-func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry Pair) (Pair, error) {
+// publish moves the pointer. It compares the last chunk as well: when it lands
+// late on a store that was rolled back meanwhile, the chunks may be gone.
+func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry, last Pair) (Pair, error) {
 	value := encode(next)
 	res, err := t.txn(ctx, Txn{
 		What: WhatPublish,
-		If:   append(t.mine(), at(pointer), at(entry)),
+		If:   append(t.mine(), at(pointer), at(entry), at(last)),
 		Then: []Op{put(t.keys.Snapshot(), value)},
 		Else: []Op{get(t.keys.Tenure()), get(t.keys.Snapshot())},
 	})
@@ -155,6 +160,9 @@ func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry 
 		return Pair{}, err
 	}
 	if !bytes.Equal(res.Gets[1].Value, value) {
+		if v, err := decodePointer(res.Gets[1]); err == nil && v.Epoch == t.epoch && v.Batch < next.Batch && res.Gets[1].Rev > pointer.Rev {
+			return Pair{}, fmt.Errorf("an earlier try, after batch %d, was published meanwhile", v.Batch)
+		}
 		return Pair{}, fmt.Errorf("%w: the snapshot's key or batch %d is not as it was", store.ErrRolledBack, next.Batch)
 	}
 	return res.Gets[1], nil

@@ -30,10 +30,11 @@ type tenure struct {
 	over error
 	// head is where Open goes on, once replayed.
 	head *replayed
-	// durable is the highest batch up to which all have landed, durableRev the
-	// revision its put was answered with; 0 before the tenure was opened.
-	durable    uint64
-	durableRev int64
+	// durable is the highest batch up to which all have landed, 0 before the
+	// tenure was opened with batch opening; revs are the revisions that the puts
+	// of the last ones were answered with, by number.
+	opening, durable uint64
+	revs             [store.InFlight]int64
 	// landed holds the revisions of batches behind a hole.
 	landed map[uint64]int64
 }
@@ -69,6 +70,28 @@ func (t *tenure) Lost() <-chan struct{} { return t.lost }
 func (t *tenure) mine() []Cond {
 	key := t.keys.Tenure()
 	return []Cond{atRev(key, t.rev), holds(key, t.value)}
+}
+
+// tail is the condition that the last durable batches are as they were
+// acknowledged. One would not do when the store is rolled back:
+//
+//  1. batch 7 is acknowledged; batch 8, sent before that and comparing batch 6,
+//     is still on its way;
+//  2. the store is set back to where it held 6;
+//  3. batch 8 lands behind the hole and is acknowledged, and whoever compares
+//     batch 8 alone never learns that 7 is gone.
+//
+// What lands behind a hole lies within InFlight of it. t.mu is held.
+func (t *tenure) tail() []Cond {
+	var all []Cond
+	from := t.opening
+	if t.durable >= store.InFlight {
+		from = max(from, t.durable-store.InFlight+1)
+	}
+	for n := from; n <= t.durable; n++ {
+		all = append(all, atRev(t.keys.Log(n), t.revs[n%store.InFlight]))
+	}
+	return all
 }
 
 // end marks the tenure as over when err says so, and returns err.
@@ -112,7 +135,7 @@ func (t *tenure) inForce(p Pair) error {
 	return fmt.Errorf("%w: epoch %d is in force and mine was %d", store.ErrFenced, v.Epoch, t.epoch)
 }
 
-// Confirm is a linearizable read. It compares the last durable batch as well,
+// Confirm is a linearizable read. It compares the last durable batches as well,
 // so that a roll-back under a running server is seen without a write.
 func (t *tenure) Confirm(ctx context.Context) error {
 	for {
@@ -120,20 +143,17 @@ func (t *tenure) Confirm(ctx context.Context) error {
 			return err
 		}
 		t.mu.Lock()
-		d, rev := t.durable, t.durableRev
+		d, tail := t.durable, t.tail()
 		t.mu.Unlock()
-		ask := Txn{What: WhatConfirm, If: t.mine(), Else: []Op{get(t.keys.Tenure())}}
-		if d != 0 {
-			ask.If = append(ask.If, atRev(t.keys.Log(d), rev))
-		}
+		ask := Txn{What: WhatConfirm, If: append(t.mine(), tail...), Else: []Op{get(t.keys.Tenure())}}
 		res, err := t.txn(ctx, ask)
 		if err == nil && !res.OK {
 			err = t.inForce(res.Gets[0])
 			if err == nil && t.movedOn(d) {
-				continue // a snapshot may have taken batch d away meanwhile
+				continue // a snapshot may have taken those away meanwhile
 			}
 			if err == nil {
-				err = fmt.Errorf("%w: batch %d is not as it was acknowledged", store.ErrRolledBack, d)
+				err = fmt.Errorf("%w: batch %d, or one shortly before it, is not as it was acknowledged", store.ErrRolledBack, d)
 			}
 		}
 		if err != nil {

@@ -26,6 +26,6 @@ func place() *storetest.Place {
 		return func() { disk.Restore(saved) }
 	}
 	p.SetFull = disk.SetFull
-	p.Seeds = uint64(testwait.Reps(500))
+	p.Seeds = uint64(testwait.Reps(100))
 	return p
 }

@@ -223,11 +223,10 @@ func TestJournal(t *testing.T) {
 	if _, err := s.Claim(context.Background(), store.Node{ID: [16]byte{1}}, store.Nonce{1}, first); err != nil {
 		t.Fatal(err)
 	}
-	sent := journal.Sent()
-	if len(sent) != 1 || sent[0].What != kvlog.WhatFresh {
-		t.Fatalf("got %+v", sent)
+	if journal.Len() != 1 || journal.At(0).What != kvlog.WhatFresh {
+		t.Fatalf("%d writes, the first %+v", journal.Len(), journal.At(0))
 	}
-	if r := do(t, d, sent[0]); r.OK {
+	if r := do(t, d, journal.At(0)); r.OK {
 		t.Error("a cell was founded twice")
 	}
 }

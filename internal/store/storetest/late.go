@@ -27,7 +27,10 @@ func newRepeater(t T, p *Place) *repeater {
 
 func (r *repeater) again(after string) {
 	r.t.Helper()
-	sent := r.p.Sent()
+	sent := make([]Write, r.p.Sent())
+	for i := range sent {
+		sent[i] = r.p.Write(i)
+	}
 	if r.done++; r.done%2 == 0 {
 		slices.Reverse(sent)
 	}
@@ -200,8 +203,7 @@ func turmoil(t T, p *Place) {
 				writers[i].srv.Crash()
 				writers = append(writers[:i], writers[i+1:]...)
 			case pick < 5:
-				sent := p.Sent()
-				if err := sent[rng.IntN(len(sent))].Again(t.Context()); err != nil {
+				if err := p.Write(rng.IntN(p.Sent())).Again(t.Context()); err != nil {
 					t.Fatalf("land again: %v", err)
 				}
 			case pick < 7:

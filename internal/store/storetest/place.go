@@ -23,8 +23,10 @@ type Place struct {
 	Seeds uint64
 	// Server opens another server's way in; what it runs ends with the test.
 	Server func(t T, how How) *Server
-	// Sent lists every write that servers sent so far, landed or not.
-	Sent func() []Write
+	// Sent is how many writes servers sent so far, landed or not; Write returns
+	// the i-th, from 0.
+	Sent  func() int
+	Write func(i int) Write
 	// Picture shows all that counts of what is durable: tenure, log, snapshot.
 	Picture func(t T) map[string]string
 
@@ -90,15 +92,13 @@ func OnKV(kv kvlog.KV, clk clock.Clock) *Place {
 				Stall: link.Stall, Resume: link.Resume, Crash: link.Crash,
 			}
 		},
-		Sent: func() []Write {
-			var out []Write
-			for _, txn := range journal.Sent() {
-				out = append(out, Write{What: txn.What, Again: func(ctx context.Context) error {
-					_, err := kv.Txn(ctx, txn)
-					return err
-				}})
-			}
-			return out
+		Sent: journal.Len,
+		Write: func(i int) Write {
+			txn := journal.At(i)
+			return Write{What: txn.What, Again: func(ctx context.Context) error {
+				_, err := kv.Txn(ctx, txn)
+				return err
+			}}
 		},
 		Picture:    k.picture,
 		Batch:      func(t T, n uint64) []byte { return k.get(t, k.keys.Log(n)) },

@@ -206,6 +206,9 @@ func (m *model) sessionEnded(session string, expired bool) error {
 	if expired && m.real < s.heard+s.ttl+locktable.SuspectFor {
 		return fmt.Errorf("I5: %s expired %v after it was heard; its TTL is %v", session, m.real-s.heard, s.ttl)
 	}
+	if expired && slices.ContainsFunc(m.waiters, func(w *mWaiter) bool { return w.session == session && w.number == 0 }) {
+		return fmt.Errorf("%s expired while a connection waits for it", session)
+	}
 	delete(m.sessions, session)
 	for _, l := range m.leases {
 		if l.session == session {

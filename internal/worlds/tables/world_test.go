@@ -114,6 +114,18 @@ func (w *world) differs(other *locktable.Table) string {
 			return fmt.Sprintf("live:    %s\nrebuilt: %s", a, b)
 		}
 	}
+	names := map[string]bool{}
+	for e := range other.Freeze(w.now).Events() {
+		for _, g := range e.Grants {
+			names[g.Name] = true
+		}
+		if e.Name != "" {
+			names[e.Name] = true
+		}
+	}
+	if n := other.Counts().Names; n != len(names) {
+		return fmt.Sprintf("%d names are remembered, and %d are held or closed", n, len(names))
+	}
 	for _, x := range liveOutcomes {
 		if !slices.Contains(restOutcomes, x) {
 			return "an outcome is missing: " + x

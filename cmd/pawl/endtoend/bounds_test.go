@@ -1,0 +1,167 @@
+package endtoend
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/link"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+const root = "../../../"
+
+// bounds are the code's, by the names that docs/bounds.md gives them.
+var bounds = map[string]any{
+	"locktable.NameMax":      locktable.NameMax,
+	"locktable.NamesMax":     locktable.NamesMax,
+	"locktable.LabelMax":     locktable.LabelMax,
+	"locktable.ReasonMax":    locktable.ReasonMax,
+	"locktable.RequestIDMax": locktable.RequestIDMax,
+	"locktable.ValueMax":     locktable.ValueMax,
+	"locktable.TTLMin":       locktable.TTLMin,
+	"locktable.TTLMax":       locktable.TTLMax,
+	"locktable.TTLDefault":   locktable.TTLDefault,
+	"locktable.WaitMax":      locktable.WaitMax,
+	"locktable.LockDelayMax": locktable.LockDelayMax,
+	"locktable.SlotsMax":     locktable.SlotsMax,
+	"locktable.PageMax":      locktable.PageMax,
+	"locktable.NumbersMax":   locktable.NumbersMax,
+	"locktable.OutcomeKept":  locktable.OutcomeKept,
+
+	"locktable.DefaultLimits.LeasesPerSession": locktable.DefaultLimits.LeasesPerSession,
+	"locktable.DefaultLimits.WaitersPerName":   locktable.DefaultLimits.WaitersPerName,
+	"locktable.DefaultLimits.Sessions":         locktable.DefaultLimits.Sessions,
+	"locktable.DefaultLimits.Leases":           locktable.DefaultLimits.Leases,
+	"locktable.DefaultLimits.Waiters":          locktable.DefaultLimits.Waiters,
+	"locktable.DefaultLimits.ValueBytes":       locktable.DefaultLimits.ValueBytes,
+	"locktable.DefaultLimits.Observed":         locktable.DefaultLimits.Observed,
+
+	"link.OutboxMax": link.OutboxMax,
+	"store.BatchMax": store.BatchMax,
+	"store.InFlight": store.InFlight,
+}
+
+// quantity is what a bound says: a number, or a number and a unit of time.
+var quantity = regexp.MustCompile(`\d[\d,]*(?: (?:ms|s|min|h)\b)?`)
+
+// asWritten is a bound as people write it.
+func asWritten(t *testing.T, v any) string {
+	t.Helper()
+	switch v := v.(type) {
+	case int:
+		digits := strconv.Itoa(v)
+		for i := len(digits) - 3; i > 0; i -= 3 {
+			digits = digits[:i] + "," + digits[i:]
+		}
+		return digits
+	case time.Duration:
+		for _, u := range []struct {
+			unit time.Duration
+			text string
+		}{{time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+			if v%u.unit == 0 {
+				return fmt.Sprintf("%d %s", v/u.unit, u.text)
+			}
+		}
+	}
+	t.Fatalf("no bound is written like %v (%T)", v, v)
+	return ""
+}
+
+// Every row of docs/bounds.md names bounds of the code and says what they are,
+// and every bound of the lock table has a row.
+func TestBoundsAreAsDocumented(t *testing.T) {
+	text, err := os.ReadFile(root + "docs/bounds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[2]) == "name" {
+			continue
+		}
+		says := quantity.FindAllString(strings.ReplaceAll(cells[1], "UTF-8", ""), -1)
+		var means []string
+		prefix := ""
+		for i, name := range strings.Split(cells[2], ",") {
+			name = strings.Trim(name, " `")
+			if i == 0 {
+				prefix, _, _ = strings.Cut(name, ".")
+			} else if !strings.Contains(name, ".") {
+				name = prefix + "." + name
+			}
+			v, ok := bounds[name]
+			if !ok {
+				t.Errorf("docs/bounds.md names %q, which is no bound that this test knows", name)
+				continue
+			}
+			named[name] = true
+			means = append(means, asWritten(t, v))
+		}
+		for _, m := range means {
+			if !slices.Contains(says, m) {
+				t.Errorf("the code's %s is %v; docs/bounds.md says %s", strings.TrimSpace(cells[2]), means, strings.TrimSpace(cells[1]))
+			}
+		}
+		for _, s := range says {
+			// 0 and 1 are where a range begins.
+			if s != "0" && s != "1" && !slices.Contains(means, s) {
+				t.Errorf("docs/bounds.md says %q of %s, whose value is %v", s, strings.TrimSpace(cells[0]), means)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		if !named[name] {
+			t.Errorf("docs/bounds.md has no row for %s", name)
+		}
+	}
+	for _, name := range declared(t, root+"internal/locktable/bounds.go") {
+		if _, ok := bounds[name]; !ok {
+			t.Errorf("%s is a bound that neither this test nor docs/bounds.md knows", name)
+		}
+	}
+}
+
+// declared are the exported constants and the limits of a file.
+func declared(t *testing.T, path string) (names []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			return false
+		case *ast.GenDecl:
+			return n.Tok == token.CONST || n.Tok == token.TYPE
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				if id.IsExported() {
+					names = append(names, "locktable."+id.Name)
+				}
+			}
+		case *ast.Field:
+			for _, id := range n.Names {
+				names = append(names, "locktable.DefaultLimits."+id.Name)
+			}
+		}
+		return true
+	})
+	if len(names) == 0 {
+		t.Fatalf("%s declares nothing", path)
+	}
+	return names
+}

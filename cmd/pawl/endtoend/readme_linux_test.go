@@ -1,0 +1,214 @@
+package endtoend
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// readmes have requests that can be typed.
+var readmes = []string{"README.md", "README.ja.md"}
+
+// block returns the code under the mark `<!-- test: what -->`.
+func block(t *testing.T, file, what string) string {
+	t.Helper()
+	text, err := os.ReadFile(root + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile("(?s)<!-- test: " + what + " -->\n```[a-z]*\n(.*?)\n```").FindAllSubmatch(text, -1)
+	if len(m) != 1 {
+		t.Fatalf("%s has %d blocks marked `<!-- test: %s -->`; expected one", file, len(m), what)
+	}
+	return string(m[0][1])
+}
+
+// modules are ours that the README's program needs, by folder.
+var modules = map[string]string{"": ".", "/guard": "guard"}
+
+// The README's program is built as a user's module outside of the workspace, and
+// does what the README says.
+func TestReadmeProgram(t *testing.T) {
+	program := block(t, "README.md", "go")
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	mod := "module example\n\ngo 1.26\n\nrequire modernc.org/sqlite " + sqliteVersion(t) + "\n"
+	for path, at := range modules {
+		mod += "require github.com/pawlproject/pawl" + path + " v0.0.0\n"
+		mod += "replace github.com/pawlproject/pawl" + path + " => " + filepath.Join(top, at) + "\n"
+	}
+	for name, text := range map[string]string{"main.go": program, "go.mod": mod} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goTool := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	goTool("build", "-o", "example", ".")
+	if out := goTool("vet", "."); out != "" {
+		t.Errorf("go vet: %s", out)
+	}
+
+	s := newServer(t)
+	s.up()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "example"))
+	cmd.Env = append(os.Environ(), "PAWL_SERVERS="+s.link, "LEDGER="+filepath.Join(dir, "ledger.db"))
+	r := finish(t, cmd)
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	if r.code != 0 || r.stderr != "" || len(lines) != 2 || lines[0] != "billed" {
+		t.Fatalf("the README's program ended with %v", r)
+	}
+	if !regexp.MustCompile(`stale fencing token \d+ for "orders/7", which has seen \d+`).MatchString(lines[1]) {
+		t.Errorf("a token from the past was answered with %q", lines[1])
+	}
+	if held := s.look("orders/7"); len(held.Holders) != 0 {
+		t.Errorf("the program left its lease behind: %+v", held)
+	}
+}
+
+// sqliteVersion is the one that the workspace is tested with.
+func sqliteVersion(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", "modernc.org/sqlite").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+const httpDefault = "127.0.0.1:7421"
+
+// The README's curl lines, one after the other as somebody types them, in every
+// shell that is there: what one of them would expand is quoted.
+func TestReadmeCurl(t *testing.T) {
+	s := newServer(t)
+	s.up()
+	contains(t, s.want(0, "serve", "--help").stdout, httpDefault)
+	for _, readme := range readmes {
+		for _, shell := range []string{"sh", "bash", "zsh"} {
+			if _, err := exec.LookPath(shell); errors.Is(err, exec.ErrNotFound) {
+				continue
+			}
+			t.Run(readme+"/"+shell, func(t *testing.T) { readmeCurl(t, s, block(t, readme, "curl"), shell) })
+		}
+	}
+}
+
+func readmeCurl(t *testing.T, s *server, script, shell string) {
+	var granted map[string]any
+	seen := map[string]bool{}
+	for line := range strings.Lines(script) {
+		line = strings.TrimSpace(line)
+		if answer, ok := strings.CutPrefix(line, "# {"); ok {
+			for _, key := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(answer, -1) {
+				if granted[key[1]] == nil {
+					t.Errorf("the README shows %q, which the answer does not have: %v", key[1], granted)
+				}
+			}
+		}
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if !strings.Contains(line, httpDefault) {
+			t.Fatalf("the line %q asks no server on %s", line, httpDefault)
+		}
+		if unquoted := regexp.MustCompile(`'[^']*'`).ReplaceAllString(strings.Split(line, " #")[0], ""); strings.ContainsAny(unquoted, "?&*[{") {
+			t.Errorf("%q holds what a shell expands (zsh: no matches found)", line)
+		}
+		cmd := exec.CommandContext(t.Context(), shell, "-c", strings.ReplaceAll(line, httpDefault, s.http))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("LEASE=%v", granted["lease"]))
+		r := finish(t, cmd)
+		if r.code != 0 || strings.Contains(r.stdout, `"reason"`) {
+			t.Fatalf("%q: %v", line, r)
+		}
+		answer := read[map[string]any](t, r.stdout)
+		fits := true
+		switch what := requestOf(line); what {
+		case "grant":
+			granted = answer
+			fits = answer["name"] == "orders/7" && answer["ttl"] == "10s" && answer["lease"] != nil
+			seen[what] = true
+		case "renewal":
+			fits = answer["ttl"] == "10s" && answer["session"] == granted["session"]
+			seen[what] = true
+		case "list":
+			locks, _ := answer["locks"].([]any)
+			fits = len(locks) == 1
+		case "release":
+			fits = len(answer) == 0
+			seen[what] = true
+		}
+		if !fits {
+			t.Errorf("%q was answered with %s", line, r.stdout)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("the README shows only %v", seen)
+	}
+}
+
+func requestOf(line string) string {
+	switch {
+	case strings.Contains(line, "/renew"):
+		return "renewal"
+	case strings.Contains(line, "/v1/locks"):
+		return "list"
+	case strings.Contains(line, "-X DELETE"):
+		return "release"
+	}
+	return "grant"
+}
+
+// The README's `pawl run` line and its commands.
+func TestReadmeCommands(t *testing.T) {
+	text, err := os.ReadFile(root + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^pawl (run .*?)\s+# (.*)$`).FindStringSubmatch(string(text))
+	if m == nil {
+		t.Fatal("README.md shows no pawl run")
+	}
+	s := newServer(t)
+	s.up()
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho \"$PAWL_FENCING_TOKEN $PAWL_CELL\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "backup.sh"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.command(bound, strings.Fields(m[1])...)
+	cmd.Dir = dir
+	r := finish(t, cmd)
+	if f := strings.Fields(r.stdout); r.code != 0 || len(f) != 2 || !strings.HasPrefix(f[1], "default-") {
+		t.Errorf("pawl %s: %v", m[1], r)
+	}
+	for _, name := range regexp.MustCompile(`PAWL_[A-Z_]+`).FindAllString(m[2], -1) {
+		if !strings.Contains(script, name) {
+			t.Errorf("the README promises the command %s, which this test does not look at", name)
+		}
+	}
+	help := s.want(0, "help").stdout
+	line := regexp.MustCompile("(?s)`pawl help` shows the rest: (.*?)\\.\n").FindStringSubmatch(string(text))
+	if line == nil {
+		t.Fatal("README.md does not list the commands")
+	}
+	for _, c := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(line[1], -1) {
+		contains(t, help, "\n  "+c[1]+" ")
+	}
+}

@@ -1,0 +1,241 @@
+package cell
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scripts under testdata gave into them")
+
+// TestStep runs the scripts of the step. A line "> command" is carried out and
+// compared with the lines below it; "#" begins a comment.
+func TestStep(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			was, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			is := runStepScript(t, string(was))
+			if *rewrite {
+				err = os.WriteFile(path, []byte(is), 0o600)
+			}
+			if err != nil || !*rewrite && is != string(was) {
+				t.Errorf("%s gave another output (-rewrite keeps it): %v\n%s", path, err, is)
+			}
+		})
+	}
+}
+
+func runStepScript(t *testing.T, script string) string {
+	s := &stepper{t: t, wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	var out strings.Builder
+	printed := false
+	for line := range strings.Lines(script) {
+		switch line = strings.TrimRight(line, "\n"); {
+		case strings.HasPrefix(line, "> "):
+			out.WriteString(line + "\n")
+			for _, l := range s.run(line[2:]) {
+				out.WriteString(l + "\n")
+			}
+			printed = true
+		case line == "" || strings.HasPrefix(line, "#"):
+			out.WriteString(line + "\n")
+			printed = false
+		case !printed:
+			t.Fatalf("neither command nor comment: %q", line)
+		}
+	}
+	return out.String()
+}
+
+// stepper drives a core by hand.
+type stepper struct {
+	t    *testing.T
+	c    *core
+	now  clock.Reading
+	wall time.Time
+}
+
+func stepID(name string) locktable.ID { return derive("step test", []byte(name)) }
+
+func (s *stepper) run(line string) []string {
+	words := strings.Fields(line)
+	arg := ""
+	if len(words) > 1 {
+		arg = words[1]
+	}
+	switch words[0] {
+	case "begin":
+		s.c = newCore(locktable.New(locktable.DefaultLimits), 1, store.Nonce{1})
+		s.c.table.Found("test-0123456789abcdef", []byte("secret"), &s.c.decided)
+		s.c.opening(s.wall, 0)
+		s.c.begun(s.now)
+	case "advance":
+		d, err := time.ParseDuration(arg)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now, s.wall = s.now.Add(d), s.wall.Add(d)
+	case "step":
+		s.step(strings.TrimPrefix(line, "step"))
+	case "land":
+		if s.c.flying[s.number(arg)] == nil {
+			s.t.Fatalf("batch %s is not on its way", arg)
+		}
+		s.c.landed(s.number(arg))
+	case "confirm":
+		s.c.answered(arg == "ok")
+	case "ask":
+		s.c.ask(s.now)
+	case "want":
+		s.c.wantSnapshot = true
+	case "tight":
+		s.c.tight = arg == "on"
+	case "state":
+		u := s.c.time
+		return []string{fmt.Sprintf("last=%d durable=%d open=%d groups=%d counted=%v pending=%v high=%v crowded=%v",
+			s.c.last, s.c.durable, len(s.c.open), len(s.c.groups), u.low, u.pending, u.high(s.now), s.c.crowded())}
+	default:
+		s.t.Fatalf("unknown command %q", line)
+	}
+	return s.actions()
+}
+
+func (s *stepper) number(w string) uint64 {
+	n, err := strconv.ParseUint(w, 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// step takes one turn; commands are separated by semicolons.
+func (s *stepper) step(line string) {
+	complete := true
+	var urgent, acquires []locktable.Command
+	for part := range strings.SplitSeq(line, ";") {
+		w := strings.Fields(part)
+		if len(w) == 0 {
+			continue
+		}
+		switch w[0] {
+		case "open":
+			urgent = append(urgent, locktable.OpenSession{Ref: w[1], New: stepID(w[1]), TTL: 2 * time.Second})
+		case "renew":
+			urgent = append(urgent, locktable.Renew{Ref: w[1], Session: stepID(w[1])})
+		case "acquire":
+			acquires = append(acquires, locktable.Acquire{
+				Ref: w[1], Names: w[2:3], Session: stepID(w[1]), Try: true, Lease: stepID(w[1] + w[2]),
+			})
+		case "release":
+			urgent = append(urgent, locktable.Release{Ref: w[1], Lease: stepID(w[1] + w[2])})
+		case "list":
+			urgent = append(urgent, locktable.List{Ref: w[1]})
+		case "many":
+			for i := range s.number(w[1]) {
+				id := fmt.Sprintf("many %d", i)
+				urgent = append(urgent, locktable.OpenSession{New: stepID(id), TTL: time.Hour, Label: strings.Repeat("x", 256)})
+			}
+		case "incomplete":
+			complete = false
+		default:
+			s.t.Fatalf("unknown command %q", part)
+		}
+	}
+	s.c.step(s.now, s.wall, urgent, acquires, complete)
+}
+
+func (s *stepper) actions() (out []string) {
+	a := s.c.take()
+	for _, b := range a.appends {
+		batch, _, err := store.OpenBatch(b.raw)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		kinds := ""
+		for i, e := range batch.Events {
+			if i == 4 {
+				kinds += fmt.Sprintf(" … %d in all", len(batch.Events))
+				break
+			}
+			kinds += " " + strings.ToLower(strings.TrimPrefix(e.Kind.String(), "KIND_"))
+		}
+		out = append(out, fmt.Sprintf("append %d (durable %d):%s", b.number, batch.Durable, kinds))
+	}
+	if a.confirm {
+		out = append(out, fmt.Sprintf("begin confirm of turn %d", s.c.asked))
+	}
+	for _, g := range a.deliver {
+		for _, r := range g.replies {
+			answer := strings.TrimPrefix(fmt.Sprintf("%T", r.Answer), "locktable.")
+			if no, ok := r.Answer.(locktable.Refused); ok {
+				answer += " " + string(no.Reason)
+			}
+			out = append(out, fmt.Sprintf("→ %v: %s", r.To, answer))
+		}
+	}
+	if a.snapshot != nil {
+		n := 0
+		for range a.snapshot.frozen.Events() {
+			n++
+		}
+		out = append(out, fmt.Sprintf("snapshot after batch %d", a.snapshot.upTo))
+	}
+	return out
+}
+
+// A batch with the largest event that a client can cause must fit the store.
+func TestLargestEventsFit(t *testing.T) {
+	s := &stepper{t: t, wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s.run("begin")
+	s.run("step open a")
+	s.run("land 2")
+	s.wall = s.wall.Add(time.Second)
+	var all []locktable.Command
+	for i := range 100 {
+		a := locktable.Acquire{
+			Ref: "a", Session: stepID("a"), Try: true, Lease: stepID(fmt.Sprint(i)), Label: strings.Repeat("l", locktable.LabelMax),
+			Value: make([]byte, locktable.ValueMax-i*600), RequestKey: stepID(fmt.Sprint("key", i)), Salt: make([]byte, 16),
+		}
+		for j := range locktable.NamesMax {
+			name := fmt.Sprintf("%d/%d/", i, j)
+			a.Names = append(a.Names, name+strings.Repeat("n", locktable.NameMax-len(name)))
+		}
+		all = append(all, a)
+	}
+	s.c.step(s.now, s.wall, nil, all, true)
+	granted := 0
+	for n := uint64(3); granted < len(all); n++ {
+		for _, b := range s.c.take().appends {
+			if len(b.raw) > store.BatchMax {
+				t.Fatalf("batch %d has %d bytes; the store takes %d", b.number, len(b.raw), store.BatchMax)
+			}
+			got, _, err := store.OpenBatch(b.raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range got.Events {
+				if e.Kind == recordpb.Kind_KIND_GRANTED {
+					granted++
+				}
+			}
+		}
+		s.c.landed(n)
+	}
+}

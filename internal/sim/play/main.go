@@ -1,0 +1,38 @@
+// Command play runs simulated worlds: go run ./internal/sim/play -seed 1 -runs
+// 10000. A failure is told with the line that runs it again; a single run, and
+// the first failure of many, is made smaller and drawn as a time line.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/pawlproject/pawl/internal/sim"
+)
+
+func main() {
+	seed := flag.Uint64("seed", 1, "the first world's seed")
+	runs := flag.Int("runs", 1000, "how many worlds, each with the next seed")
+	story := flag.Bool("story", false, "tell the first world's story even if it does not fail")
+	flag.Parse()
+
+	if *story {
+		sim.WriteStory(os.Stdout, sim.Run(sim.Draw(*seed), true).Story)
+	}
+	before := processorTime()
+	sum := sim.Many(*seed, *runs, func(seed uint64, f *sim.Failure) {
+		fmt.Printf("seed %d: %v\n  again: make sim SEED=%d RUNS=1\n", seed, f, seed)
+	})
+	cpu := processorTime() - before
+	if len(sum.Failures) > 0 {
+		sim.Explain(os.Stdout, sum.Failures[0])
+	}
+	t := sum.Tally
+	fmt.Printf("events: %d tenures: %d grants: %d expiries: %d refusals: %d effects: %d roll-backs: %d trace: %016x\n",
+		t.Events, t.Tenures, t.Grants, t.Expiries, t.Refusals, t.Effects, t.Rollbacks, sum.Trace)
+	fmt.Printf("runs: %d failures: %d hours/cpu-minute: %.1f\n", sum.Runs, len(sum.Failures), sum.Lived.Hours()/max(cpu.Minutes(), 1e-9))
+	if len(sum.Failures) > 0 {
+		os.Exit(1)
+	}
+}

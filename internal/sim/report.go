@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Summary is what many runs gave.
+type Summary struct {
+	Runs     int
+	Failures []uint64
+	Lived    time.Duration
+	// Trace sums up the traces of all runs, whatever their order.
+	Trace uint64
+	Tally Tally
+}
+
+// Many runs the worlds of seeds from first on, as many side by side as there
+// are processors, each in one thread. Failures come in the order of their
+// seeds. found is called for each as it comes, one at a time.
+func Many(first uint64, runs int, found func(seed uint64, f *Failure)) Summary {
+	var next atomic.Uint64
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	sum := Summary{Runs: runs}
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= uint64(runs) {
+					return
+				}
+				r := Run(Draw(first+i), false)
+				mu.Lock()
+				sum.add(first+i, r)
+				if r.Failure != nil && found != nil {
+					found(first+i, r.Failure)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(sum.Failures)
+	return sum
+}
+
+func (s *Summary) add(seed uint64, r Result) {
+	if r.Failure != nil {
+		s.Failures = append(s.Failures, seed)
+	}
+	s.Lived += r.Lived
+	s.Trace += r.Trace
+	t := &s.Tally
+	t.Events += r.Tally.Events
+	t.Grants += r.Tally.Grants
+	t.Expiries += r.Tally.Expiries
+	t.Tenures += r.Tally.Tenures
+	t.Refusals += r.Tally.Refusals
+	t.Effects += r.Tally.Effects
+	t.Rollbacks += r.Tally.Rollbacks
+}
+
+// Explain makes a failing seed's world as small as it can and tells its story.
+func Explain(out io.Writer, seed uint64) {
+	small, r := Shrink(Draw(seed))
+	if r.Failure == nil {
+		fmt.Fprintf(out, "seed %d does not fail any more\n", seed)
+		return
+	}
+	fmt.Fprintf(out, "\nseed %d, made smaller, fails at %v:\n  %v\n", seed, r.Failure.At, r.Failure)
+	fmt.Fprintf(out, "  servers %d, active-ttl %v, names %d, faults end at %v\n", small.Servers, small.ActiveTTL, small.Names, small.Calm)
+	for _, c := range small.Clients {
+		fmt.Fprintf(out, "  client%d %+v\n", c.ID+1, c)
+	}
+	for _, c := range small.Unary {
+		fmt.Fprintf(out, "  unary%d %+v\n", c.ID+1, c)
+	}
+	if small.Weather != (Weather{}) {
+		fmt.Fprintf(out, "  weather %+v\n", small.Weather)
+	}
+	for _, f := range small.Faults {
+		fmt.Fprintf(out, "  fault: %v\n", f)
+	}
+	WriteStory(out, r.Story)
+}

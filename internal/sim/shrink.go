@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// shrinkMax bounds the runs that making a failure smaller may take.
+const shrinkMax = 400
+
+// Shrink takes out of a failing plan whatever it fails without, in the same
+// invariant.
+func Shrink(p Plan) (Plan, Result) {
+	last := Run(p, false)
+	if last.Failure == nil {
+		return p, last
+	}
+	runs := 0
+	for again := true; again; {
+		again = false
+		for _, smaller := range smaller(p, last.Failure.At) {
+			if runs++; runs > shrinkMax {
+				return p, Run(p, true)
+			}
+			if r := Run(smaller, false); r.Failure != nil && r.Failure.Invariant == last.Failure.Invariant {
+				p, last, again = smaller, r, true
+				break
+			}
+		}
+	}
+	return p, Run(p, true)
+}
+
+// smaller lists plans with one thing less, the largest steps first.
+func smaller(p Plan, failed time.Duration) []Plan {
+	var all []Plan
+	with := func(change func(q *Plan)) {
+		q := p
+		q.Faults, q.Clients, q.Unary = slices.Clone(p.Faults), slices.Clone(p.Clients), slices.Clone(p.Unary)
+		change(&q)
+		all = append(all, q)
+	}
+	if n := len(p.Faults); n > 2 {
+		with(func(q *Plan) { q.Faults = q.Faults[:n/2] })
+		with(func(q *Plan) { q.Faults = q.Faults[n/2:] })
+	}
+	for i := range p.Clients {
+		if len(p.Clients)+len(p.Unary) > 1 {
+			with(func(q *Plan) { q.Clients = slices.Delete(q.Clients, i, i+1) })
+		}
+	}
+	for i := range p.Unary {
+		if len(p.Clients)+len(p.Unary) > 1 {
+			with(func(q *Plan) { q.Unary = slices.Delete(q.Unary, i, i+1) })
+		}
+	}
+	for i := range p.Faults {
+		with(func(q *Plan) { q.Faults = slices.Delete(q.Faults, i, i+1) })
+	}
+	for _, field := range p.Weather.fields() {
+		if *field != 0 {
+			old := *field
+			*field = 0
+			with(func(*Plan) {})
+			*field = old
+		}
+	}
+	if p.Servers > 1 {
+		with(func(q *Plan) {
+			q.Servers--
+			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind <= IsolateServer && f.Target >= q.Servers })
+		})
+	}
+	if p.Names > 1 {
+		with(func(q *Plan) {
+			q.Names--
+			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind == Break && f.Target >= q.Names })
+		})
+	}
+	for i, c := range p.Clients {
+		if c.Callers > 1 {
+			with(func(q *Plan) { q.Clients[i].Callers = 1 })
+		}
+	}
+	if len(p.Drifts) > 0 {
+		with(func(q *Plan) { q.Drifts = nil })
+	}
+	if p.SnapshotEvery < 1000 {
+		with(func(q *Plan) { q.SnapshotEvery = 1000 })
+	}
+	if early := failed + time.Second; early < p.Calm {
+		with(func(q *Plan) {
+			q.Calm, q.Stop, q.End = early, early+6*time.Second, early+66*time.Second
+			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.At+f.For > early })
+		})
+	}
+	return all
+}
+
+// fields of the weather, so that each can be taken out.
+func (x *Weather) fields() []*float64 {
+	return []*float64{
+		&x.LoseRequest, &x.LoseAnswer, &x.Repeat, &x.SlowStore, &x.Cut, &x.Swallow, &x.Lose, &x.Double, &x.Slow,
+	}
+}
