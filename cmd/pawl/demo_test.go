@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 type outcome struct {
@@ -20,7 +24,7 @@ type outcome struct {
 
 func TestDemoZombie(t *testing.T) {
 	temp := t.TempDir()
-	cmd := command(t, "demo", "zombie", "--json", "--ttl", "1s")
+	cmd := command(t, "demo", "zombie", "--json")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 	r := finish(t, cmd)
 	if r.code != 0 || r.stderr != "" {
@@ -47,42 +51,57 @@ func TestDemoZombie(t *testing.T) {
 }
 
 func TestDemoTellsPeople(t *testing.T) {
-	r := want(t, 0, "demo", "zombie", "--ttl", "1s")
+	r := want(t, 0, "demo", "zombie")
 	contains(t, r.stdout, "SIGSTOP", "SIGCONT", "LOST: 20. The balance should be 130.", "REFUSED by the ledger", "Nothing is lost.")
 	if strings.Contains(r.stdout, "\x1b") {
 		t.Error("there is colour where there is no terminal")
 	}
 }
 
-// Whoever interrupts the demo finds nothing of it left.
+// Whoever interrupts the demo finds nothing of it left; whoever kills it finds
+// its folder, and no process.
 func TestDemoInterrupted(t *testing.T) {
-	temp := t.TempDir()
-	cmd := command(t, "demo", "zombie", "--json", "--ttl", "10s")
-	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var m struct{ Who, What string }
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		temp := t.TempDir()
+		cmd := command(t, "demo", "zombie", "--json", "--ttl", "10s")
+		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Who == "B" && m.What == "asks" { // A is stopped, B waits
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
-			break
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	_ = cmd.Wait() // its code tells
-	if code := cmd.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("it ended with %d", code)
-	}
-	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) != 0 {
-		t.Errorf("it left %v behind (%v)", left, err)
+		address := ""
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			m := read[struct{ Who, What, Text string }](t, lines.Text())
+			if m.What == "started" {
+				address = regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(m.Text)
+			}
+			if m.Who == "B" && m.What == "asks" { // A is stopped, B waits
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		_ = cmd.Wait() // its code tells
+		if code := cmd.ProcessState.ExitCode(); sig != syscall.SIGKILL && code != 128+int(sig) {
+			t.Errorf("after %v it ended with %d", sig, code)
+		}
+		if left, err := filepath.Glob(temp + "/*"); sig != syscall.SIGKILL && (err != nil || len(left) != 0) {
+			t.Errorf("after %v it left %v behind (%v)", sig, left, err)
+		}
+		testwait.Until(t, bound, "the server and the workers have ended", func() bool {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
+				conn.Close()
+			}
+			ps, psErr := exec.Command("ps", "-e", "-ww", "-o", "args=").Output()
+			if psErr != nil {
+				t.Fatal(psErr)
+			}
+			return err != nil && !strings.Contains(string(ps), temp)
+		})
 	}
 }

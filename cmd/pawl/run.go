@@ -77,11 +77,12 @@ run, 127 there is none. --status-fd tells whose code it is.`,
 	f.BoolVar(&v.json, "json", false, "what run itself has to say goes to the standard error as lines of JSON")
 	f.BoolVarP(&v.quiet, "quiet", "q", false, "say nothing but errors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := v.settle(cmd, args); err != nil {
-			return err
-		}
 		list, err := serverList(cmd, *servers)
+		if err == nil {
+			err = v.settle(cmd, args)
+		}
 		if err != nil {
+			v.report(supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage))
 			return err
 		}
 		v.servers = list
@@ -147,6 +148,13 @@ func (v *runFlags) settleTimes(cmd *cobra.Command) error {
 			"expected --ttl %v or more", ttl, kill, supervise.MinTTL(kill))
 	}
 	return nil
+}
+
+// report writes how it came out to the descriptor that was given for it.
+func (v *runFlags) report(o supervise.Outcome) {
+	if v.statusFD >= 0 {
+		_, _ = o.WriteTo(os.NewFile(uintptr(v.statusFD), "status")) // whoever gave it does not read it
+	}
 }
 
 // signalOf reads TERM, SIGTERM or 15; 0 is none.

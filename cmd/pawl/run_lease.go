@@ -50,9 +50,7 @@ func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	if v.json {
 		r.event("ended", map[string]any{"outcome": outcome, "error": textOf(err)})
 	}
-	if v.statusFD >= 0 {
-		_, _ = outcome.WriteTo(os.NewFile(uintptr(v.statusFD), "status")) // whoever gave it does not read it
-	}
+	v.report(outcome)
 	r.words.end()
 	return &exitError{code: outcome.Code}
 }

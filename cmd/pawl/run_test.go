@@ -79,6 +79,9 @@ func TestRunExitCodes(t *testing.T) {
 			t.Errorf("%q ended with %d and said %+v", args, r.code, e)
 		}
 	}
+	if r, e := s.status("-n"); r.code != 64 || e.Code != 64 || e.From != "pawl" || e.Reason != "usage" {
+		t.Errorf("without a command it ended with %d and said %+v", r.code, e)
+	}
 	contains(t, s.want(75, "run", "a", "-n", "--", "true").stderr, "held by somebody", "with token")
 	s.want(0, "run", "a", "-n", "-E", "0", "--", "false")
 	s.want(9, "run", "a", "-n", "-E", "9", "--", "true")

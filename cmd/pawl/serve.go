@@ -159,6 +159,7 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 			cancel()
 		}()
 	}
+	go paceHeap(ctx, v.o.Clock)
 	err := server.Run(ctx, v.o)
 	switch {
 	case err == nil:

@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -66,13 +67,30 @@ func (c *Cell) ask(ctx context.Context, make func(ref locktable.Ref) locktable.C
 	if t == nil || !t.intake.add(make(x)) {
 		return nil, c.unavailable()
 	}
+	late := c.o.Clock.NewTimer()
+	defer late.Stop()
+	late.Reset(c.answerMax())
 	select {
 	case a := <-x.answer:
 		return a, c.errorOf(a)
+	case <-late.C():
+		x.abandon()
+		return nil, c.unanswered()
 	case <-ctx.Done():
 		x.abandon()
 		return nil, ctx.Err()
 	}
+}
+
+// answerMax bounds how long a caller waits for what is decided to become final.
+// When the store has been silent for so long another server may be the active
+// one, and a promise made now would hardly outlive its way back.
+func (c *Cell) answerMax() time.Duration { return 2 * c.o.ActiveTTL }
+
+func (c *Cell) unanswered() *RefusedError {
+	return c.refused(locktable.Refused{
+		Reason: locktable.Unavailable, Message: "the store does not answer; what was asked for may be done or not",
+	})
 }
 
 func (c *Cell) unavailable() *RefusedError {

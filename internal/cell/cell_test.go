@@ -228,6 +228,96 @@ func TestRestartsDoNotKeepTheDeadAlive(t *testing.T) {
 	})
 }
 
+// While the store is silent nobody waits for ever, neither a caller nor who stops
+// the server; and what a caller gave up is released when it comes after all.
+func TestSilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		s.up(t)
+		l := s.acquire(t, "n", time.Minute, 0)
+		s.store.Stall()
+		for what, call := range map[string]func() error{
+			"try": func() error {
+				_, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"m"}, TTL: time.Hour})
+				return err
+			},
+			"wait": func() error {
+				_, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"n"}, Wait: time.Second})
+				return err
+			},
+			"renew": func() error {
+				_, _, err := s.RenewLease(t.Context(), l.ID)
+				return err
+			},
+		} {
+			begin := time.Now()
+			if err := call(); reasonOf(err) != locktable.Unavailable {
+				t.Errorf("%s: %v", what, err)
+			}
+			if took := time.Since(begin); took > 2*activeTTL+2*time.Second {
+				t.Errorf("%s: answered after %v", what, took)
+			}
+		}
+		s.store.Resume()
+		s.acquire(t, "m", time.Minute, time.Second)
+		if p, err := s.List(t.Context(), locktable.List{Name: "n"}); err != nil || len(p.Locks[0].Waiters) != 0 {
+			t.Errorf("list: %+v %v", p, err)
+		}
+		s.store.Stall()
+		begin := time.Now()
+		s.stop()
+		if took := time.Since(begin); took > 15*time.Second {
+			t.Errorf("stopped after %v", took)
+		}
+	})
+}
+
+// What a snapshot and the log after it rebuild is what was there.
+func TestSnapshotAndTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		disk.SetQuota(7 << 20)
+		s := start(t, disk, "a", true)
+		s.up(t)
+		held := map[string]cell.Lease{}
+		for i := range 45 {
+			name := fmt.Sprintf("n%d", i)
+			l, err := s.Acquire(t.Context(), cell.AcquireRequest{
+				Names: []string{name}, TTL: time.Hour, Value: make([]byte, locktable.ValueMax),
+			})
+			if err != nil {
+				t.Fatalf("acquire %s: %v", name, err)
+			}
+			held[name] = l
+			time.Sleep(100 * time.Millisecond)
+		}
+		if s.Stats().Snapshots.Load() == 0 {
+			t.Error("no snapshot was made although 40 % of the quota are used")
+		}
+		for name, l := range held {
+			if l.Granted.Token%2 == 0 {
+				delete(held, name)
+				if err := s.Release(t.Context(), l.ID); err != nil {
+					t.Errorf("release %s: %v", name, err)
+				}
+			}
+		}
+		s.crash()
+		s = start(t, disk, "a", true)
+		defer s.stop()
+		s.up(t)
+		st, err := s.Status(t.Context())
+		if err != nil || st.Leases != len(held) || st.Sessions != len(held) {
+			t.Errorf("status: %+v %v; %d leases were expected", st, err, len(held))
+		}
+		for name, l := range held {
+			if _, _, err := s.RenewLease(t.Context(), l.ID); err != nil {
+				t.Errorf("%s is lost: %v", name, err)
+			}
+		}
+	})
+}
+
 func TestStandbyTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()

@@ -130,6 +130,9 @@ func (c Core) SetTight(tight bool) { c.core.tight = tight }
 // Table is the lock table as decided, durable or not.
 func (c Core) Table() *locktable.Table { return c.core.table }
 
+// Now is the time as the table may know it.
+func (c Core) Now(r clock.Reading, wall time.Time) locktable.Now { return c.core.now(r, wall) }
+
 // Idle reports whether everything decided is durable and answered.
 func (c Core) Idle() bool {
 	return len(c.core.open) == 0 && len(c.core.flying) == 0 && len(c.core.groups) == 0 && !c.core.more

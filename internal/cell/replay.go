@@ -23,8 +23,7 @@ type replayed struct {
 	sum     store.Sum
 	epoch   uint64
 	durable uint64
-	batches int
-	bytes   int64
+	growth  growth
 
 	chunks uint32
 	whole  bool
@@ -61,6 +60,7 @@ func (r *replayed) chunk(n uint64, raw []byte) error {
 			n, store.ErrDamaged, c.Index, c.Number, r.chunks)
 	}
 	r.chunks++
+	r.growth.snapshot += int64(len(raw))
 	r.whole, r.head, r.durable = c.Last, n, n
 	copy(r.sum[:], c.Previous)
 	return r.apply(n, c.Events)
@@ -79,8 +79,7 @@ func (r *replayed) batch(n uint64, raw []byte) error {
 		return fmt.Errorf("batch %d: %w: it does not follow the batch before", n, store.ErrDamaged)
 	}
 	r.head, r.sum, r.epoch, r.durable = n, sum, b.Epoch, max(r.durable, b.Durable)
-	r.batches++
-	r.bytes += int64(len(raw))
+	r.growth.add(len(raw))
 	return r.apply(n, b.Events)
 }
 
@@ -100,7 +99,7 @@ func (s *snapshot) chunks() iter.Seq[[]byte] {
 		size := 0
 		for e := range s.frozen.Events() {
 			if size >= chunkBytes {
-				if !yield(sealChunk(c)) {
+				if !yield(s.seal(c)) {
 					return
 				}
 				c.Index++
@@ -110,14 +109,15 @@ func (s *snapshot) chunks() iter.Seq[[]byte] {
 			size += proto.Size(e) + 8
 		}
 		c.Last = true
-		yield(sealChunk(c))
+		yield(s.seal(c))
 	}
 }
 
-func sealChunk(c *recordpb.Chunk) []byte {
+func (s *snapshot) seal(c *recordpb.Chunk) []byte {
 	raw, _, err := store.SealChunk(c)
 	if err != nil {
 		panic(fmt.Errorf("cell: seal chunk %d of the snapshot of batch %d: %w", c.Index, c.Number, err))
 	}
+	s.bytes += int64(len(raw))
 	return raw
 }

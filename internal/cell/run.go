@@ -16,10 +16,6 @@ import (
 const (
 	// tick is how often the loop turns while a session lives.
 	tick = 100 * time.Millisecond
-	// snapshotBatches and snapshotBytes say when the log since the last snapshot
-	// is long enough for another.
-	snapshotBatches = 10_000
-	snapshotBytes   = 16 << 20
 	// resignMax bounds the farewell of a clean stop.
 	resignMax = 5 * time.Second
 )
@@ -62,7 +58,7 @@ func (c *Cell) reign(ctx context.Context) error {
 	start := l.clock.Now()
 	if t.Opened() {
 		l.core = fresh
-	} else if l.core, err = c.takeOver(ctx, t); err != nil {
+	} else if l.core, l.growth, err = c.takeOver(ctx, t); err != nil {
 		return errors.Join(err, l.resign())
 	}
 	l.core.begun(l.clock.Now())
@@ -107,11 +103,11 @@ func (c *Cell) follow(ctx context.Context) {
 }
 
 // takeOver reads the log and lands the opening batch behind its head.
-func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, error) {
+func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, growth, error) {
 	r, err := replay(ctx, t, c.o.Limits)
 	for err != nil {
 		if final(err) || !pause(ctx, c.o.Clock) {
-			return nil, err
+			return nil, growth{}, err
 		}
 		c.o.Logger.Warn("reading the log failed, trying again", "err", err)
 		r, err = replay(ctx, t, c.o.Limits)
@@ -122,10 +118,10 @@ func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, error) {
 	for {
 		err := t.Open(ctx, k.last, raw)
 		if err == nil {
-			return k, nil
+			return k, r.growth, nil
 		}
 		if final(err) || !pause(ctx, c.o.Clock) {
-			return nil, fmt.Errorf("open the tenure with batch %d: %w", k.last, err)
+			return nil, growth{}, fmt.Errorf("open the tenure with batch %d: %w", k.last, err)
 		}
 	}
 }
@@ -161,16 +157,20 @@ type loop struct {
 	tenure   *tenure
 	landings chan landing
 	confirms chan error
-	snaps    chan error
+	snaps    chan snapped
 	usages   chan store.Usage
 	hints    chan error
-	// batches and bytes since the last snapshot.
-	batches  int
-	bytes    int64
+	growth   growth
 	snapping bool
 	busy     int
 	// held: the last turn left the acquires where they were.
 	held bool
+}
+
+// snapped is the end of a snapshot, and its size.
+type snapped struct {
+	bytes int64
+	err   error
 }
 
 type landing struct {
@@ -184,7 +184,7 @@ func (l *loop) serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	l.landings = make(chan landing, store.InFlight)
-	l.confirms, l.snaps, l.usages = make(chan error, 1), make(chan error, 1), make(chan store.Usage, 1)
+	l.confirms, l.snaps, l.usages = make(chan error, 1), make(chan snapped, 1), make(chan store.Usage, 1)
 	l.hints = make(chan error, 1)
 	l.tenure = &tenure{
 		intake: newIntake(), secret: l.core.table.Secret(), cell: l.core.table.Cell(), unary: &line{},
@@ -235,8 +235,8 @@ func (l *loop) turn(ctx, work context.Context) error {
 			if err := l.confirmed(err); err != nil {
 				return err
 			}
-		case err := <-l.snaps:
-			l.snapped(err)
+		case x := <-l.snaps:
+			l.snapped(x)
 		case u := <-l.usages:
 			l.used(u)
 			look.Reset(max(l.cell.o.ActiveTTL/10, tick))
@@ -309,7 +309,10 @@ func (l *loop) act(work context.Context) {
 	}
 	if a.snapshot != nil {
 		l.busy++
-		go func() { l.snaps <- l.store.Snapshot(work, a.snapshot.upTo, a.snapshot.chunks()) }()
+		go func() {
+			err := l.store.Snapshot(work, a.snapshot.upTo, a.snapshot.chunks())
+			l.snaps <- snapped{a.snapshot.bytes, err}
+		}()
 	}
 	for i := range a.deliver {
 		l.deliver(&a.deliver[i])
@@ -356,9 +359,8 @@ func (l *loop) land(x landing) error {
 	s.Batches.Add(1)
 	s.Events.Add(uint64(x.batch.events))
 	s.Bytes.Add(uint64(len(x.batch.raw)))
-	l.batches++
-	l.bytes += int64(len(x.batch.raw))
-	if l.batches >= snapshotBatches || l.bytes >= snapshotBytes {
+	l.growth.add(len(x.batch.raw))
+	if l.growth.due() {
 		l.snapshot()
 	}
 	l.core.landed(x.batch.number)
@@ -383,17 +385,17 @@ func (l *loop) snapshot() {
 	}
 }
 
-func (l *loop) snapped(err error) {
+func (l *loop) snapped(x snapped) {
 	l.busy--
 	l.snapping = false
-	if err != nil {
-		l.cell.o.Logger.Warn("snapshot", "err", err)
+	if x.err != nil {
+		l.cell.o.Logger.Warn("snapshot", "err", x.err)
 		// Not again with the next batch: freezing costs time.
-		l.batches, l.bytes = l.batches/2, l.bytes/2
+		l.growth.batches, l.growth.bytes = l.growth.batches/2, l.growth.bytes/2
 		return
 	}
 	l.cell.stats.Snapshots.Add(1)
-	l.batches, l.bytes = 0, 0
+	l.growth = growth{snapshot: x.bytes}
 }
 
 // look asks how full the store is.
@@ -417,7 +419,7 @@ func (l *loop) used(u store.Usage) {
 		l.cell.o.Logger.Warn("room in the store changed", "tight", tight, "used", u.Used, "quota", u.Quota, "free", u.Free)
 	}
 	l.cell.usage.Store(&u)
-	if u.WantsSnapshot() && l.bytes >= snapshotBytes/16 {
+	if u.WantsSnapshot() && l.growth.bytes >= growthMin/4 {
 		l.snapshot()
 	}
 }

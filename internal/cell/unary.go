@@ -228,10 +228,12 @@ func (r *AcquireRequest) command(cell string) (id secretID, a locktable.Acquire,
 func (c *Cell) await(ctx context.Context, t *tenure, x *call, r AcquireRequest) (locktable.Answer, error) {
 	timer := c.o.Clock.NewTimer()
 	defer timer.Stop()
-	if r.Wait > 0 {
+	over := r.Wait == 0
+	if over {
+		timer.Reset(c.answerMax())
+	} else {
 		timer.Reset(r.Wait)
 	}
-	over := false
 	for {
 		select {
 		case a := <-x.answer:
@@ -240,22 +242,37 @@ func (c *Cell) await(ctx context.Context, t *tenure, x *call, r AcquireRequest) 
 			}
 			return a, c.errorOf(a)
 		case <-timer.C():
-			if t.intake.withdraw(x) {
+			switch {
+			case over && t.giveUp(x):
+				return nil, c.unanswered()
+			case over:
+			case t.intake.withdraw(x):
 				return nil, c.stillHeld(ctx, r)
+			default:
+				over = true
+				t.intake.add(locktable.Cancel{Waiter: x})
+				timer.Reset(c.answerMax())
 			}
-			over = true
-			t.intake.add(locktable.Cancel{Waiter: x})
 		case <-ctx.Done():
-			if x.abandon() {
-				if !t.intake.withdraw(x) {
-					t.intake.add(locktable.Cancel{Waiter: x})
-				}
+			if t.giveUp(x) {
 				return nil, ctx.Err()
 			}
 			a := <-x.answer
 			return a, c.errorOf(a)
 		}
 	}
+}
+
+// giveUp says that nobody waits for an acquire any more; false: its answer is
+// there.
+func (t *tenure) giveUp(x *call) bool {
+	if !x.abandon() {
+		return false
+	}
+	if !t.intake.withdraw(x) {
+		t.intake.add(locktable.Cancel{Waiter: x})
+	}
+	return true
 }
 
 // stillHeld answers for a wait that ended, with who has the name.

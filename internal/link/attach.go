@@ -194,9 +194,6 @@ func (s *Server) send(st attachStream, out *outbox, stream *cell.Stream) error {
 		items = out.take(items[:0])
 		runtime.Gosched()
 		items = out.take(items)
-		if len(items) == 0 {
-			continue
-		}
 		for rest := items; len(rest) > 0; {
 			var m *linkpb.ServerMessage
 			m, rest = w.message(rest)
@@ -208,6 +205,7 @@ func (s *Server) send(st attachStream, out *outbox, stream *cell.Stream) error {
 			}
 		}
 		clear(items)
+		out.sent()
 	}
 }
 

@@ -45,7 +45,9 @@ func serve(t testing.TB, idle bool) linkpb.LinkClient {
 	New(c, Options{Clock: ck, Version: "1.2.3"}).Register(g)
 	l := bufconn.Listen(1 << 20)
 	go func() { _ = g.Serve(l) }()
+	// Windows that do not grow: what a slow reader does not read stays with us.
 	conn, err := grpc.NewClient("passthrough:///test", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(1<<16), grpc.WithStaticConnWindowSize(1<<20),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +236,7 @@ func TestASlowReader(t *testing.T) {
 		st := attach(t, c, &linkpb.ClientMessage{Hello: hello()})
 		recv(t, st)
 		name := strings.Repeat("x", 500)
-		for i := range 40 {
+		for i := range 100 {
 			m := &linkpb.ClientMessage{FinishedBelow: uint64(i*1000 + 1), Requests: acquires(1000, func(int) string { return name })}
 			for j, r := range m.Requests {
 				r.Number = uint64(i*1000 + j + 1)
@@ -247,6 +249,7 @@ func TestASlowReader(t *testing.T) {
 		if _, err := c.List(context.Background(), &linkpb.ListRequest{}); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait()
 		for {
 			_, err := st.Recv()
 			if err == nil {

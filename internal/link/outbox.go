@@ -17,14 +17,21 @@ type item struct {
 type outbox struct {
 	// ready has a value when there is something to take.
 	ready chan struct{}
-	// overflow is closed when more than OutboxMax bytes had gathered.
+	// overflow is closed when more than OutboxMax bytes have piled up behind a
+	// portion that is being sent.
 	overflow chan struct{}
 
 	mu    sync.Mutex
 	items []item
 	bytes int
 	over  bool
+	// sending: an earlier portion is on its way, so what gathers is piling up.
+	sending bool
 }
+
+// burstMax bounds what may gather before the sender gets to run. One turn of the
+// cell can answer thousands of requests of one client, and that client reads.
+const burstMax = 4 * OutboxMax
 
 func newOutbox() *outbox {
 	return &outbox{ready: make(chan struct{}, 1), overflow: make(chan struct{})}
@@ -38,7 +45,7 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 		return
 	}
 	o.bytes += weight(a)
-	if o.bytes > OutboxMax {
+	if o.bytes > burstMax || o.bytes > OutboxMax && o.sending {
 		o.over, o.items = true, nil
 		close(o.overflow)
 		return
@@ -50,11 +57,19 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	}
 }
 
+// sent says that what was taken has left.
+func (o *outbox) sent() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sending = false
+}
+
 // take moves what has gathered behind items.
 func (o *outbox) take(items []item) []item {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	items = append(items, o.items...)
+	o.sending = true
 	clear(o.items)
 	o.items, o.bytes = o.items[:0], 0
 	return items

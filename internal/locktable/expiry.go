@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/planted"
 )
 
 const (
@@ -39,6 +40,9 @@ func (s *session) timing() {
 // touch notes that a session was heard. A silent one is logged as heard before
 // anything about it can be answered.
 func (t *Table) touch(now Now, s *session, d *Decided) {
+	if s.silent && planted.Is("heard not logged") {
+		s.silent = false
+	}
 	if s.silent {
 		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_HEARD, Session: s.id.bytes()})
 	}

@@ -173,9 +173,14 @@ func (t *Table) serve(now Now, l *lock, d *Decided, more ...*lock) {
 
 // pass goes through the queue of a name once.
 func (t *Table) pass(now Now, l *lock, d *Decided) {
-	t.unserved = append(t.unserved, t.settle(l)...)
+	t.clean(l)
 	for i := 0; i < len(l.queue) && !l.full(); {
 		w := l.queue[i]
+		for _, k := range w.locks {
+			if k != l {
+				t.clean(k)
+			}
+		}
 		switch {
 		case w.ref == nil:
 			i++
@@ -203,6 +208,14 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 	}
 	l.tell(d)
 	t.forget(l)
+}
+
+// clean settles a name, and has served what that frees.
+func (t *Table) clean(l *lock) {
+	n := len(l.holders)
+	if others := t.settle(l); len(l.holders) < n {
+		t.unserved = append(append(t.unserved, l), others...)
+	}
 }
 
 // starve has names served again when the clock's line has moved on.

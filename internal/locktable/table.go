@@ -270,6 +270,9 @@ func (t *Table) forget(l *lock) {
 // list has not come. It returns their other names, which are free as well and to
 // which the work list does not come back.
 func (t *Table) settle(l *lock) (others []*lock) {
+	if len(t.ended) == 0 {
+		return nil
+	}
 	for i := 0; i < len(l.holders); {
 		h := l.holders[i]
 		if !h.session.over {

@@ -89,6 +89,7 @@ func (l *ledger) apply(e *recordpb.Event) {
 			return
 		}
 		l.drop(x)
+		l.referee.dropped(x)
 		if s := l.sessions[x.session]; x.own {
 			l.end(s)
 		}

@@ -242,6 +242,15 @@ func (r *referee) sessionEnds(id locktable.ID) {
 	}
 }
 
+// dropped holds the end of one lease against what its holder believes.
+func (r *referee) dropped(x *entry) {
+	for _, l := range r.leases {
+		if l.token == x.token {
+			r.trusts(l, "it was released by nobody")
+		}
+	}
+}
+
 // trusts fails when a holder still believes in a lease that is not its own.
 func (r *referee) trusts(l *lease, why string) {
 	if l.ended || l.releasing || r.rolled {

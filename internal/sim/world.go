@@ -31,6 +31,8 @@ type World struct {
 	// calm: faults are over; ended: everybody is served.
 	calm, ended bool
 	ids         uint64
+	// epilogue sees the world as it ends; tests set it.
+	epilogue func()
 }
 
 // Failure is what the referee found first.
@@ -119,6 +121,9 @@ func (w *World) play() {
 		w.at(f.At, func() { w.strike(f) })
 	}
 	for w.failed == nil && w.turn() {
+	}
+	if w.epilogue != nil {
+		w.epilogue()
 	}
 }
 

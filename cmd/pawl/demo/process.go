@@ -106,16 +106,6 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// end stops a worker; give up kills it at once when it is stopped by a signal.
-func (p *process) end(giveUp func()) {
-	select {
-	case <-p.ended:
-	default:
-		giveUp()
-	}
-	p.stop()
-}
-
 // next waits for the worker's next report, which must be want.
 func (p *process) next(ctx context.Context, want string) (step, error) {
 	select {

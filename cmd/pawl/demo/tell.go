@@ -155,7 +155,7 @@ func (j *jsonLines) Say(m Moment) {
 		What  string      `json:"what"`
 		Token guard.Token `json:"fencing_token,omitzero"`
 		Text  string      `json:"text"`
-	}{j.half, m.At.String(), m.Who, m.What, m.Token, m.Text})
+	}{j.half, m.At.Round(time.Millisecond).String(), m.Who, m.What, m.Token, m.Text})
 }
 
 // Ledger implements Teller: what it would say is in the verdict.

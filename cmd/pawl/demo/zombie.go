@@ -61,8 +61,7 @@ func Zombie(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	v := Verdict{Unguarded: lost, Guarded: kept}
-	v.OK = lost.Lost == amountB && !lost.Refused && kept.Lost == 0 && kept.Refused
+	v := judge(lost, kept)
 	o.Tell.End(v)
 	if !v.OK {
 		return ErrNotAsTold
@@ -88,9 +87,15 @@ func (z *zombie) say(who, what string, token guard.Token, text string, a ...any)
 // within a transaction: there it would hold SQLite's write lock, and nobody
 // else could write before it goes on.
 func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) {
-	// Whoever is left when something goes wrong is killed, the stopped one too.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// When something goes wrong a worker is killed: it may be a stopped one.
+	end := func(p *process) {
+		if err != nil {
+			cancel()
+		}
+		p.stop()
+	}
 	z.o.Tell.Half(guarded)
 	path := filepath.Join(z.folder, fmt.Sprintf("ledger-guarded-%t.db", guarded))
 	book, err := openLedger(path)
@@ -108,7 +113,7 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 	if err != nil {
 		return o, err
 	}
-	defer a.end(cancel)
+	defer end(a)
 	if o.First, err = z.begins(ctx, a, w); err != nil {
 		return o, err
 	}
@@ -122,7 +127,7 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 	if err != nil {
 		return o, err
 	}
-	defer b.end(cancel)
+	defer end(b)
 	if o.Second, err = z.takesOver(ctx, b, w, o.First); err != nil {
 		return o, err
 	}
@@ -230,6 +235,16 @@ func (z *zombie) comesBack(ctx context.Context, a *process, w Worker, o Outcome)
 	}
 	z.say("A", s.Step, s.Token, "reads %d, writes %d + %d = %d", read, read, amountA, s.Balance)
 	return true, nil
+}
+
+// judge says whether both halves came out as they must.
+func judge(unguarded, guarded Outcome) Verdict {
+	rose := func(o Outcome) bool { return 0 < o.First && o.First < o.Second }
+	return Verdict{
+		OK: unguarded.Lost == amountB && !unguarded.Refused && rose(unguarded) &&
+			guarded.Lost == 0 && guarded.Refused && rose(guarded) && guarded.First > unguarded.Second,
+		Unguarded: unguarded, Guarded: guarded,
+	}
 }
 
 // lostIn is by how much the last balance misses the sum of what was added.

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,18 +60,19 @@ func (s *server) ask(method, path string, body io.Reader, header ...string) answ
 	return answer{res.StatusCode, res.Header.Get("Content-Type"), string(text)}
 }
 
-// endless is a body that goes on until nobody reads it.
-type endless struct{ left int }
+// endless is a body that goes on until nobody reads it. The client may still be
+// sending when the answer is there.
+type endless struct{ left atomic.Int64 }
 
 func (e *endless) Read(b []byte) (int, error) {
-	if e.left == 0 {
+	n := int(min(int64(len(b)), e.left.Load()))
+	if n == 0 {
 		return 0, io.EOF
 	}
-	n := min(len(b), e.left)
 	for i := range n {
 		b[i] = '['
 	}
-	e.left -= n
+	e.left.Add(int64(-n))
 	return n, nil
 }
 
@@ -174,9 +176,10 @@ func TestHugeRequests(t *testing.T) {
 	s := newServer(t)
 	s.up()
 	before := s.goroutines()
-	for _, size := range []int{64<<10 + 1, 1 << 20, 256 << 20} {
+	for _, size := range []int64{64<<10 + 1, 1 << 20, 256 << 20} {
 		for _, path := range []string{"/v1/leases", "/v1/sessions", "/v1/break", "/v1/leases/x/renew"} {
-			body := &endless{size}
+			body := &endless{}
+			body.left.Store(size)
 			// The server may hang up while the body is being sent, which is an answer.
 			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+s.http+path, body)
 			if err != nil {
@@ -189,7 +192,7 @@ func TestHugeRequests(t *testing.T) {
 				}
 				res.Body.Close()
 			}
-			if sent := size - body.left; sent > 32<<20 {
+			if sent := size - body.left.Load(); sent > 32<<20 {
 				t.Errorf("of %d bytes to %s the server took %d", size, path, sent)
 			}
 		}

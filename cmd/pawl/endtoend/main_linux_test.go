@@ -65,13 +65,21 @@ func binary(t testing.TB) string {
 	return path
 }
 
-// long marks tests that wait for leases to run out.
+// long marks tests that mostly wait for leases to run out.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("waits for leases to run out")
 	}
 	t.Parallel()
+}
+
+// wholly marks what is no quick test.
+func wholly(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and starts the real server")
+	}
 }
 
 // pawlCommand is pawl with these arguments, killed when the test or its bound

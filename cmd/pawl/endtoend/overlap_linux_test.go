@@ -203,3 +203,36 @@ func TestRunCommandKilled(t *testing.T) {
 	s.want(0, "run", "a", "-n", "--", "true")
 	t.Logf("after %v", clock.Boottime()-began)
 }
+
+// A server that is killed and started again costs a run nothing: its command
+// never hears of it, and the next one waits for its turn.
+func TestRunOutlivesTheServer(t *testing.T) {
+	long(t)
+	s := newServer(t)
+	s.up()
+	for i, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		gate := filepath.Join(t.TempDir(), "gate")
+		name := fmt.Sprintf("job/%d", i)
+		holder := begin(t, s.command(3*bound, "run", name, "--ttl", "1m", "--",
+			"sh", "-c", `trap 'exit 9' TERM; echo started; until [ -e "$0" ]; do sleep 0.1; done; exit 3`, gate))
+		testwait.Until(t, bound, "it holds", func() bool { return len(s.look(name).Holders) == 1 })
+		next := begin(t, s.command(3*bound, "run", name, "--ttl", "1m", "--", "test", "-e", gate))
+		s.waits(name, 1)
+		token := s.look(name).Holders[0].FencingToken
+		s.stop(how)
+		s.up()
+		s.waits(name, 1) // it is back by itself
+		if h := s.look(name).Holders; len(h) != 1 || h[0].FencingToken != token {
+			t.Errorf("after %v %q is held by %+v; %s was granted", how, name, h, token)
+		}
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := holder.end(); r.code != 3 {
+			t.Errorf("after %v the holder ended with %v", how, r)
+		}
+		if r := next.end(); r.code != 0 {
+			t.Errorf("after %v the next one ended with %v", how, r)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func block(t *testing.T, file, what string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile("(?s)<!-- test: " + what + " -->\n```[a-z]*\n(.*?)\n```").FindAllSubmatch(text, -1)
+	m := regexp.MustCompile("(?s)<!-- test: "+what+" -->\n```[a-z]*\n(.*?)\n```").FindAllSubmatch(text, -1)
 	if len(m) != 1 {
 		t.Fatalf("%s has %d blocks marked `<!-- test: %s -->`; expected one", file, len(m), what)
 	}
@@ -34,6 +34,7 @@ var modules = map[string]string{"": ".", "/guard": "guard"}
 // The README's program is built as a user's module outside of the workspace, and
 // does what the README says.
 func TestReadmeProgram(t *testing.T) {
+	wholly(t)
 	program := block(t, "README.md", "go")
 	top, err := filepath.Abs(root)
 	if err != nil {

@@ -38,6 +38,7 @@ var web = &http.Client{Timeout: bound}
 
 func newServer(t testing.TB, args ...string) *server {
 	t.Helper()
+	wholly(t)
 	s := &server{
 		t: t, data: filepath.Join(t.TempDir(), "data"), link: freeAddress(t), http: freeAddress(t), args: args,
 	}

@@ -176,6 +176,9 @@ func TestKillWhileStarting(t *testing.T) {
 		_ = cmd.Wait()
 		s := open(t, EmbeddedOptions{Dir: dir})
 		mustAppend(t, mustBegin(t, s, 2), 3)
+		if formed, err := Formed(dir); !formed || err != nil {
+			t.Errorf("a member that has served: formed %v, %v", formed, err)
+		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,9 @@
 //
 // # The data folder
 //
-//	lock   held while a server runs; holds its process id
-//	node   this node's id, drawn once
-//	seen   the cluster and a revision it had reached: less is a roll-back
-//	etcd/  the member
+//	lock     held while a server runs; holds its process id
+//	node     this node's id, drawn once
+//	forming  there until the member has served for the first time
+//	seen     the cluster and a revision it had reached: less is a roll-back
+//	etcd/    the member
 package etcdstore

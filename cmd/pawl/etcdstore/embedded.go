@@ -91,7 +91,13 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 	if e.node, err = e.folder.nodeID(); err != nil {
 		return nil, err
 	}
+	if err := e.folder.form(); err != nil {
+		return nil, err
+	}
 	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.folder.formed(); err != nil {
 		return nil, err
 	}
 	e.client = v3client.New(e.etcd.Server)
@@ -149,13 +155,27 @@ func (e *Embedded) start(ctx context.Context) error {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	e.etcd = member
-	select {
-	case <-member.Server.ReadyNotify():
-		return nil
-	case <-member.Server.StopNotify():
-		return errors.New("start etcd: it stopped before it served")
-	case <-ctx.Done():
-		return fmt.Errorf("start etcd: %w", context.Cause(ctx))
+	return e.ready(ctx)
+}
+
+// slowStart is after how long an operator is told that the member is not ready.
+const slowStart = 5 * time.Second
+
+func (e *Embedded) ready(ctx context.Context) error {
+	timer := e.opts.Clock.NewTimer()
+	defer timer.Stop()
+	for {
+		timer.Reset(slowStart)
+		select {
+		case <-e.etcd.Server.ReadyNotify():
+			return nil
+		case <-e.etcd.Server.StopNotify():
+			return errors.New("start etcd: it stopped before it served")
+		case <-ctx.Done():
+			return fmt.Errorf("start etcd: %w", context.Cause(ctx))
+		case <-timer.C():
+			e.opts.Logger.Warn("etcd is not ready yet", "folder", e.folder.path("etcd"))
+		}
 	}
 }
 

@@ -188,3 +188,69 @@ func (f *folder) replace(name string, content []byte) (err error) {
 	}
 	return os.Rename(fresh.Name(), f.path(name))
 }
+
+// forming marks a folder whose member has never served.
+const forming = "forming"
+
+// Formed reports whether dir holds a member that has served. What a start that
+// was killed before that left behind is not one.
+func Formed(dir string) (bool, error) {
+	f := folder{dir: dir}
+	switch _, err := os.Stat(f.path(forming)); {
+	case err == nil:
+		return false, nil
+	case !errors.Is(err, os.ErrNotExist):
+		return false, fmt.Errorf("look into the data folder: %w", err)
+	}
+	_, err := os.Stat(f.path("etcd"))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look into the data folder: %w", err)
+	}
+	return true, nil
+}
+
+// form makes way for a fresh member where none has served. A member killed
+// between making its log and writing the first entry would never elect itself
+// and wait for ever; nothing was acknowledged by it.
+func (f *folder) form() error {
+	formed, err := Formed(f.dir)
+	if err != nil || formed {
+		return err
+	}
+	if err := f.replace(forming, nil); err != nil {
+		return err
+	}
+	if err := f.sync(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(f.path("etcd")); err != nil {
+		return fmt.Errorf("remove what an unfinished start left: %w", err)
+	}
+	return nil
+}
+
+// formed takes the mark away, for good, before anything is acknowledged.
+func (f *folder) formed() error {
+	if err := os.Remove(f.path(forming)); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("mark the member as formed: %w", err)
+	}
+	return f.sync()
+}
+
+// sync has the folder's names on the disk.
+func (f *folder) sync() error {
+	dir, err := os.Open(f.dir)
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("sync the data folder: %w", err)
+	}
+	return nil
+}

@@ -61,8 +61,10 @@ func (k *kv) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 	return page, nil
 }
 
+// Compact returns when the room is free again, so that the use read next shows
+// it.
 func (k *kv) Compact(ctx context.Context, rev int64) error {
-	if _, err := k.client.Compact(ctx, rev); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+	if _, err := k.client.Compact(ctx, rev, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return fmt.Errorf("compact up to revision %d: %w", rev, translate(err))
 	}
 	return nil

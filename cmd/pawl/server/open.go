@@ -4,11 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
@@ -66,16 +62,14 @@ func openStore(ctx context.Context, o *Options) (*opened, error) {
 	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close}, nil
 }
 
-// isFresh reports whether there is no cell yet: no member in the data folder.
+// isFresh reports whether there is no cell yet: no member in the data folder
+// that has ever served.
 func isFresh(o Options) (bool, error) {
 	if o.Store == StoreMemory {
 		return true, nil
 	}
-	_, err := os.Stat(filepath.Join(o.Data, "etcd"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("look into the data folder: %w", err)
-	}
-	return err != nil, nil
+	formed, err := etcdstore.Formed(o.Data)
+	return !formed, err
 }
 
 // clockYears is how long after its release a program may create cells.

@@ -65,6 +65,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer doors.close()
 	st, err := openStore(ctx, &o)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped as asked, a little early
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()

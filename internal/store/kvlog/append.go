@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -24,9 +25,13 @@ func (t *tenure) Open(ctx context.Context, n uint64, batch []byte) error {
 	if err := fits(n, batch); err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
+	unopened := []Cond{head.at, absent(t.keys.Log(n))}
+	if planted.Is("cut that may land twice") {
+		unopened = nil
+	}
 	rev, err := t.land(ctx, n, batch, Txn{
 		What: WhatOpen,
-		If:   append(t.mine(), head.at, absent(t.keys.Log(n))),
+		If:   append(t.mine(), unopened...),
 		Then: []Op{drop(t.keys.Log(n+1), t.keys.LogEnd()), put(t.keys.Log(n), batch)},
 	})
 	if err != nil {
@@ -64,9 +69,13 @@ func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	if err := fits(n, batch); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
+	mine := t.mine()
+	if planted.Is("append that does not compare the tenure") {
+		mine = nil
+	}
 	rev, err := t.land(ctx, n, batch, Txn{
 		What: WhatAppend,
-		If:   append(append(t.mine(), absent(t.keys.Log(n))), tail...),
+		If:   append(append(mine, absent(t.keys.Log(n))), tail...),
 		Then: []Op{put(t.keys.Log(n), batch)},
 	})
 	if err != nil {

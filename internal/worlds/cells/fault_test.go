@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/pawlproject/pawl/internal/cell"
 )
 
@@ -16,6 +18,8 @@ var (
 	seed  = flag.Uint64("seed", 0, "run the world of this seed alone, 0: of seeds from 1 on")
 	seeds = flag.Uint64("seeds", 20, "how many seeds to run")
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestFaults lives through a minute of a bad world for each seed.
 func TestFaults(t *testing.T) {

@@ -27,6 +27,7 @@ type mSession struct {
 	ttl, heard time.Duration
 	stream     locktable.Ref
 	generation uint64
+	finished   uint64
 	own        bool
 }
 
@@ -52,6 +53,7 @@ type mWaiter struct {
 	names    []string
 	mode     locktable.Mode
 	slots    uint32
+	delay    time.Duration
 	place    locktable.Place
 	detached bool
 }

@@ -215,6 +215,7 @@ func (h *history) want(t *rapid.T, w *mWaiter) (names []string, delay time.Durat
 	if rapid.IntRange(0, 4).Draw(t, "delayed") == 0 {
 		delay = time.Duration(rapid.IntRange(1, 9).Draw(t, "delay")) * time.Second
 	}
+	w.delay = delay
 	return w.names, delay
 }
 
@@ -245,14 +246,18 @@ func (h *history) again(t *rapid.T) {
 	w := rapid.SampledFrom(all).Draw(t, "waiter")
 	s := h.m.sessions[w.session]
 	w.detached, w.ref = false, s.stream
-	h.do(t, h.asked(w), w)
+	for _, r := range h.do(t, h.asked(w), w).Replies {
+		if no, refused := r.Answer.(locktable.Refused); refused && r.To == w.ref {
+			t.Fatalf("%s #%d is asked again and refused: %+v", w.session, w.number, no)
+		}
+	}
 }
 
 func (h *history) asked(w *mWaiter) locktable.Acquire {
 	s := h.m.sessions[w.session]
 	return locktable.Acquire{
 		Ref: s.stream, Session: h.id(w.session), Generation: s.generation, Number: w.number,
-		Names: w.names, Mode: w.mode, Slots: w.slots,
+		Names: w.names, Mode: w.mode, Slots: w.slots, LockDelay: w.delay,
 	}
 }
 
@@ -319,9 +324,15 @@ func (h *history) heard(t *rapid.T) {
 		h.do(t, locktable.Renew{Ref: name, Session: h.id(name)}, nil)
 		return
 	}
+	finished := rapid.Uint64Range(0, h.numbers[name]).Draw(t, "finished")
+	if finished > s.finished {
+		s.finished = finished
+		h.m.waiters = slices.DeleteFunc(h.m.waiters, func(w *mWaiter) bool {
+			return w.session == name && w.number != 0 && w.number < finished
+		})
+	}
 	h.do(t, locktable.Heard{
-		Ref: s.stream, Session: h.id(name), Generation: s.generation, Renewal: 1,
-		Finished: rapid.Uint64Range(0, h.numbers[name]).Draw(t, "finished"),
+		Ref: s.stream, Session: h.id(name), Generation: s.generation, Renewal: 1, Finished: finished,
 	}, nil)
 }
 
@@ -377,7 +388,7 @@ func (h *history) settle(t *rapid.T) {
 
 func (h *history) failOver(t *rapid.T) {
 	for _, s := range h.m.sessions {
-		s.stream, s.generation = nil, 0
+		s.stream, s.generation, s.finished = nil, 0, 0
 	}
 	h.m.waiters = nil
 	h.m.leases = slices.DeleteFunc(h.m.leases, func(l *mLease) bool { return l.over })

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"runtime"
+	"sync"
+)
+
+// Bug is a mistake that can be planted; see package planted.
+type Bug struct {
+	// Name plants it.
+	Name string
+	// Where it is planted, and why it is one.
+	Where, Why string
+}
+
+// Bugs are all that can be planted, each to be found by the simulator.
+var Bugs = []Bug{
+	{"deadline from the reply", "sim client", "the server counts from the arrival of the renewal, which is earlier"},
+	{"deadline from the last renewal sent", "trust", "another renewal than the one answered may never have arrived"},
+	{"heard not logged", "locktable", "the next tenure gives a renewed session only what was left of its silence"},
+	{"renewal answered before heard is durable", "cell", "waiting for the record of the first renewal alone is not enough"},
+	{"answered without confirm", "cell", "a deposed server renews sessions that its successor ends"},
+	{"confirm begun before the request", "cell", "it proves that the tenure was in force before the request came"},
+	{"answered before durable", "cell", "a crash takes back what was answered"},
+	{"acknowledged behind a hole", "cell", "a batch behind a hole is cut by the next tenure"},
+	{"floor rule left out", "locktable", "after a roll-back tokens are granted twice"},
+	{"waiter granted after its session ended", "locktable", "nobody is there to let go"},
+	{"release by name", "locktable", "a late release ends a newer lease"},
+	{"retry that gets a second lease", "locktable", "nobody lets the first one go"},
+	{"repeated request answered without renewing", "locktable", "the caller counts the TTL from its last sending"},
+	{"cancel overtakes the request that is asked again", "locktable", "the request stands in line for nobody"},
+	{"break that frees at once", "locktable", "two hold the name"},
+	{"snapshot without the finished requests", "locktable", "a late request is granted once more after a take-over"},
+	{"cut that may land twice", "kvlog", "the second cut deletes what was acknowledged since the first"},
+	{"append that does not compare the tenure", "kvlog", "a batch of an ended tenure lands"},
+	{"hole not noticed", "kvlog", "batches behind a hole are no part of the log"},
+	{"roll-back seen in the last batch alone", "kvlog", "a batch in flight lands behind a hole and hides it"},
+	{"snapshot published without looking for its chunks", "kvlog", "landing late after a roll-back, it points at nothing"},
+	{"claim left out", "sim client", "a late write lands between the new holder's read and its first write"},
+	{"guard checked before the write", "sim resource", "the mark rises between the check and the effect"},
+}
+
+// Hunt looks for the first seed from 1 on, up to limit, whose world fails.
+func Hunt(limit uint64) (seed uint64, found *Failure) {
+	width := uint64(16 * runtime.GOMAXPROCS(0))
+	for first := uint64(1); first <= limit; first += width {
+		failures := make([]*Failure, min(width, limit-first+1))
+		var all sync.WaitGroup
+		side := runtime.GOMAXPROCS(0)
+		for lane := range side {
+			all.Go(func() {
+				for i := lane; i < len(failures); i += side {
+					failures[i] = Run(Draw(first+uint64(i)), false).Failure
+				}
+			})
+		}
+		all.Wait()
+		for i, f := range failures {
+			if f != nil {
+				return first + uint64(i), f
+			}
+		}
+	}
+	return 0, nil
+}
