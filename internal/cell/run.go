@@ -88,7 +88,7 @@ func (c *Cell) follow(ctx context.Context) {
 	t := c.o.Clock.NewTimer()
 	defer t.Stop()
 	for {
-		if n, err := c.o.Store.Active(ctx); err == nil {
+		if n, err := c.elsewhere(ctx); err == nil {
 			info := c.Info()
 			info.ActiveLink, info.ActiveHTTP = n.Link, n.HTTP
 			c.info.Store(&info)
@@ -100,6 +100,16 @@ func (c *Cell) follow(ctx context.Context) {
 		case <-t.C():
 		}
 	}
+}
+
+// elsewhere returns the active server as far as the store knows it. An earlier
+// run of this node is none: nobody serves at its addresses before this one does.
+func (c *Cell) elsewhere(ctx context.Context) (store.Node, error) {
+	n, err := c.o.Store.Active(ctx)
+	if n.ID == c.o.Node.ID {
+		n = store.Node{}
+	}
+	return n, err
 }
 
 // takeOver reads the log and lands the opening batch behind its head.

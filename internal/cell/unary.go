@@ -127,7 +127,7 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	s.Tight = s.Usage.Tight()
 	t := c.serving()
 	if t == nil {
-		if n, err := c.o.Store.Active(ctx); err == nil {
+		if n, err := c.elsewhere(ctx); err == nil {
 			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
 		}
 		return s, nil

@@ -179,7 +179,14 @@ func (t *Table) tell(now Now, cell string, told guard.Token, d *Decided) (rolled
 		i, _ := slices.BinarySearchFunc(t.tenures, told, func(x tenure, v guard.Token) int {
 			return cmp.Compare(x.opened, v)
 		})
-		rolled = i > 0 && i < len(t.tenures) && told > t.tenures[i-1].last && told <= t.tenures[i].opened
+		switch {
+		case i == 0:
+			// Before its first tenure a log granted nothing: the cell was begun
+			// anew. One that has forgotten tenures cannot tell.
+			rolled = len(t.tenures) > 0 && len(t.tenures) < TenuresKept
+		case i < len(t.tenures):
+			rolled = told > t.tenures[i-1].last && told <= t.tenures[i].opened
+		}
 	}
 	t.told = t.told || rolled
 	return rolled, nil

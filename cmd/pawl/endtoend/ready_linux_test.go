@@ -3,9 +3,11 @@ package endtoend
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -86,6 +88,10 @@ func TestReadyWithinASecond(t *testing.T) {
 			t.Helper()
 			took, used := s.up(), s.worked()
 			t.Logf("%d: /readyz answered 200 after %v (processor time %v): %s", i+1, took.Round(time.Millisecond), used, what)
+			// Ready means served, here and now.
+			if a := s.ask("POST", "/v1/leases", strings.NewReader(`{"name":"probe","ttl":"1s","wait":"1m"}`)); a.status != http.StatusOK {
+				t.Errorf("%s: ready, and then: %d %s", what, a.status, a.text)
+			}
 			if took > readyMax || used > readyAim {
 				t.Errorf("%s: ready after %v, with %v of processor time", what, took, used)
 			}
