@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf8"
+	"time"
 
 	"github.com/pawlproject/pawl/guard"
 )
@@ -12,9 +12,18 @@ import (
 // AcquireOption changes one acquire.
 type AcquireOption struct{ set func(*acquireSettings) }
 
+// acquireSettings are what one acquire asks for. The first name is the one that
+// it was called with.
 type acquireSettings struct {
-	label  string
-	claims []guard.Claimer
+	names     []string
+	label     string
+	shared    bool
+	slotted   bool
+	slots     int
+	value     []byte
+	lockDelay time.Duration
+	leader    bool
+	claims    []guard.Claimer
 }
 
 // Label names the holder of this lease, for people; at most 256 bytes. Without
@@ -25,57 +34,38 @@ func Label(label string) AcquireOption {
 
 // Claim raises every guard to the new lease's fence before the acquire returns:
 // from then on nothing of an earlier holder takes effect there, and what is
-// read can be acted upon. When a guard cannot be claimed the lease is released
-// and the acquire fails with the guard's error.
+// read can be acted upon. With Names every guard is claimed with the fence of
+// every name. When a guard cannot be claimed the lease is released and the
+// acquire fails with the guard's error.
 func Claim(guards ...guard.Claimer) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.claims = append(s.claims, guards...) }}
 }
 
-func (c *Client) acquire(ctx context.Context, name string, try bool, options []AcquireOption) (*Lease, error) {
-	var s acquireSettings
+func (c *Client) acquire(ctx context.Context, verb, name string, try bool, options []AcquireOption) (*Lease, error) {
+	call := newCall(callAcquire)
+	s := &call.wants
+	s.names = append(s.names, name)
 	for _, o := range options {
-		o.set(&s)
+		o.set(s)
 	}
-	err := sound("name", name, nameMax)
-	if err == nil {
-		err = sound("label", s.label, labelMax)
+	if err := s.settle(); err != nil {
+		return nil, fmt.Errorf("pawl: %s %.64q: %w", verb, name, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("pawl: acquire %.64q: %w", name, err)
-	}
-	l, err := c.lease(ctx, name, try, s.label)
+	call.try, call.ctx, call.client = try, ctx, c
+	l, err := c.lease(ctx, call)
 	if err == nil {
 		err = claimAll(ctx, l, s.claims)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pawl: acquire %q: %w", name, err)
+		return nil, fmt.Errorf("pawl: %s %q: %w", verb, name, err)
 	}
 	return l, nil
 }
 
-// Bounds in bytes. The server has more to say about names.
-const (
-	nameMax  = 512
-	labelMax = 256
-)
-
-// sound refuses what could not be sent: it would break the stream for all.
-func sound(what, s string, limit int) error {
-	if len(s) > limit {
-		return fmt.Errorf("%w: the %s has %d bytes; at most %d were expected", ErrInvalid, what, len(s), limit)
-	}
-	if !utf8.ValidString(s) {
-		return fmt.Errorf("%w: the %s is not valid UTF-8", ErrInvalid, what)
-	}
-	return nil
-}
-
-func (c *Client) lease(ctx context.Context, name string, try bool, label string) (*Lease, error) {
+func (c *Client) lease(ctx context.Context, call *call) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, interrupted(ctx, nil)
 	}
-	call := newCall(callAcquire)
-	call.name, call.label, call.try, call.ctx, call.client = name, label, try, ctx, c
 	if !c.submit(op{call: call}) {
 		return nil, ErrClosed
 	}
@@ -101,20 +91,25 @@ func claimAll(ctx context.Context, l *Lease, guards []guard.Claimer) error {
 	work, stop := l.over(ctx)
 	defer stop()
 	for _, g := range guards {
-		var err error
-		for range claimTries {
-			if err = g.Claim(work, l.Fence()); !errors.Is(err, guard.ErrUnknown) || work.Err() != nil {
-				break
+		for i := range l.holds {
+			if err := claim(work, g, l.holds[i].fence); err != nil {
+				return l.giveBack(ctx, err)
 			}
-		}
-		if err == nil && work.Err() != nil {
-			err = context.Cause(work)
-		}
-		if err != nil {
-			return l.giveBack(ctx, err)
 		}
 	}
 	return nil
+}
+
+func claim(work context.Context, g guard.Claimer, f guard.Fence) (err error) {
+	for range claimTries {
+		if err = g.Claim(work, f); !errors.Is(err, guard.ErrUnknown) || work.Err() != nil {
+			break
+		}
+	}
+	if err == nil && work.Err() != nil {
+		err = context.Cause(work)
+	}
+	return err
 }
 
 // giveBack releases a lease that the caller will not get to see.

@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,7 +224,7 @@ func TestBreak(t *testing.T) {
 		l := take(t, a, "x")
 		s.Break(t, "x", "maintenance", false)
 		<-l.Context().Done()
-		if cause := context.Cause(l.Context()); !errors.Is(cause, pawl.ErrBroken) {
+		if cause := context.Cause(l.Context()); !errors.Is(cause, pawl.ErrBroken) || !strings.Contains(cause.Error(), "asked to let go: maintenance") {
 			t.Errorf("cause %v", cause)
 		}
 		time.Sleep(2 * ttl)

@@ -19,10 +19,10 @@ const (
 type call struct {
 	kind callKind
 	// What an acquire asks for; ctx lends its values to the lease's context.
-	name, label string
-	try         bool
-	ctx         context.Context
-	client      *Client
+	wants  acquireSettings
+	try    bool
+	ctx    context.Context
+	client *Client
 	// on is the lease that a release or a check names.
 	on *Lease
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
+	"github.com/pawlproject/pawl/internal/reach"
 )
 
 const (
@@ -78,6 +79,11 @@ func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	if err := sound("label", o.Label, labelMax); err != nil {
 		return nil, fmt.Errorf("pawl: dial: %w", err)
 	}
+	for _, s := range servers {
+		if err := reach.CheckAddress(s); err != nil && (s == "" || hook.From(ctx).Dial == nil) {
+			return nil, fmt.Errorf("pawl: dial: %w: %w", ErrInvalid, err)
+		}
+	}
 	c := newClient(ctx, servers, o)
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -88,11 +94,11 @@ func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	c.submit(op{call: opened})
 	_, err, given := opened.wait(ctx)
 	if given {
-		err = interrupted(ctx, unavailable(c.troubled()))
+		err = fmt.Errorf("%w (%w)", unavailable(c.troubled()), interrupted(ctx, nil))
 	}
 	if err != nil {
 		c.shut(closeMax / 20)
-		return nil, fmt.Errorf("pawl: dial %q: %w", servers, err)
+		return nil, fmt.Errorf("pawl: dial: %w", err)
 	}
 	return c, nil
 }
@@ -131,14 +137,14 @@ func newClient(ctx context.Context, servers []string, o Options) *Client {
 // ErrExhausted, ErrStoreRolledBack, ErrClosed; and with Claim what the guard
 // said.
 func (c *Client) Acquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
-	return c.acquire(ctx, name, false, options)
+	return c.acquire(ctx, "acquire", name, false, options)
 }
 
 // TryAcquire is Acquire without waiting in the queue: it returns a *HeldError,
 // which matches ErrHeld, when the name is not free. It waits for a server, until
 // ctx ends or for one TTL (ErrUnavailable).
 func (c *Client) TryAcquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
-	return c.acquire(ctx, name, true, options)
+	return c.acquire(ctx, "acquire", name, true, options)
 }
 
 // Events tells of changes of the session, in order. The channel is closed by

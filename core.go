@@ -39,6 +39,7 @@ type core struct {
 	again    time.Duration
 	sweepAt  time.Duration
 	leases   map[guard.Token]*Lease
+	watches  watches
 	// dialled are the calls that wait for the first session.
 	dialled []*call
 
@@ -68,11 +69,13 @@ type session struct {
 type effects struct {
 	hangUp bool
 	dial   *attempt
-	// requests, renewal and close make up the next message.
-	requests []*linkpb.Request
-	renewal  uint64
-	close    bool
-	events   []Event
+	// requests, renewal and close make up the next message, with what is no
+	// longer to be observed; what is, goes into one of its own behind it.
+	requests           []*linkpb.Request
+	renewal            uint64
+	close              bool
+	unobserve, observe []string
+	events             []Event
 }
 
 func newCore(servers []string, o Options, now clock.Reading, jitter func() float64) *core {
@@ -81,7 +84,8 @@ func newCore(servers []string, o Options, now clock.Reading, jitter func() float
 		opened: func([]byte) {},
 		start:  now, now: now,
 		requests: map[uint64]*request{}, next: 1, low: 1,
-		leases: map[guard.Token]*Lease{},
+		leases:  map[guard.Token]*Lease{},
+		watches: watches{of: map[string]*watch{}},
 	}
 	c.session.reset()
 	return c
@@ -120,6 +124,9 @@ func (c *core) tick() {
 	if len(c.requests) > 0 && c.t >= c.sweepAt {
 		c.sweep()
 	}
+	if len(c.watches.todo) > 0 {
+		c.tend()
+	}
 	c.dial()
 }
 
@@ -154,14 +161,26 @@ func (c *core) wake() time.Duration {
 	return max(next, time.Millisecond)
 }
 
-// message takes what is to be sent; nil when there is nothing.
+// message takes what is to be sent, one message after the other; nil when there
+// is nothing more. One that gives names up observes none: the server would heed
+// its words in another order.
 func (c *core) message() *linkpb.ClientMessage {
 	e := &c.effects
-	if c.line.state != lineUp || len(e.requests) == 0 && e.renewal == 0 && !e.close {
+	if c.line.state != lineUp {
 		return nil
 	}
-	m := &linkpb.ClientMessage{FinishedBelow: c.lowest(), Renewal: e.renewal, Requests: e.requests, Close: e.close}
-	e.requests, e.renewal, e.close = nil, 0, false
+	if len(e.requests) == 0 && e.renewal == 0 && !e.close && len(e.unobserve) == 0 {
+		if len(e.observe) == 0 {
+			return nil
+		}
+		m := &linkpb.ClientMessage{Observe: e.observe}
+		e.observe = nil
+		return m
+	}
+	m := &linkpb.ClientMessage{
+		FinishedBelow: c.lowest(), Renewal: e.renewal, Requests: e.requests, Unobserve: e.unobserve, Close: e.close,
+	}
+	e.requests, e.renewal, e.unobserve, e.close = nil, 0, nil, false
 	return m
 }
 

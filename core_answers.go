@@ -18,7 +18,7 @@ func (c *core) reply(m *linkpb.Reply) {
 			c.granted(r, w.Granted)
 		}
 	case *linkpb.Reply_Waiting:
-		r.ticket = w.Waiting.Ticket
+		r.ticket, r.replaces = w.Waiting.Ticket, 0
 	case *linkpb.Reply_Done:
 		c.done(r)
 	case *linkpb.Reply_Refused:
@@ -28,13 +28,14 @@ func (c *core) reply(m *linkpb.Reply) {
 
 func (c *core) granted(r *request, g *linkpb.Granted) {
 	token := guard.Token(g.Token)
-	if !token.Valid() || len(g.Fences) == 0 || c.leases[token] != nil {
+	call := r.calls[0]
+	holds := holdsOf(&call.wants, g, c.cell)
+	if !token.Valid() || holds == nil || c.leases[token] != nil {
 		c.failed(errNonsense)
 		return
 	}
 	c.highest = max(c.highest, token)
-	call := r.calls[0]
-	l := newLease(call, token, c.cell, g.Fences, c.session.standing)
+	l := newLease(call, token, holds, c.session.standing)
 	if !call.answer(l, nil) {
 		// The caller has given up and its word is on the way: the lease goes
 		// back with the request.

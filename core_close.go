@@ -19,6 +19,7 @@ func (c *core) close(within time.Duration) {
 		call.answer(nil, ErrClosed)
 	}
 	c.dialled = nil
+	c.endWatches(ErrClosed)
 	for _, l := range c.held() {
 		l.endReleased()
 	}
@@ -38,6 +39,7 @@ func (c *core) finish(confirmed bool) {
 	c.finished, c.unconfirmed = true, !confirmed
 	c.session.standing.end()
 	c.hangUp(nil)
+	c.endWatches(ErrClosed)
 	for _, n := range c.numbers() {
 		r := c.requests[n]
 		delete(c.requests, n)

@@ -23,6 +23,7 @@ func FuzzServerMessages(f *testing.F) {
 			{Number: 4, What: &linkpb.Reply_Refused{Refused: &linkpb.Refused{Reason: linkpb.Reason_REASON_GONE}}},
 		}},
 		{Notices: []*linkpb.Notice{{Token: 5, Kind: linkpb.Notice_KIND_BROKEN}, {Token: 5}}},
+		{Observed: []*linkpb.Observed{{Name: "x", Token: 9, Value: []byte("v")}, {Name: "y"}}},
 		{Closed: &linkpb.Closed{Reason: linkpb.Reason_REASON_UNAVAILABLE, ActiveLink: "b"}},
 	} {
 		raw, err := proto.Marshal(m)
@@ -40,11 +41,12 @@ func FuzzServerMessages(f *testing.F) {
 		c := newCore([]string{"a"}, Options{TTL: 3 * time.Second}, clock.Reading{}, func() float64 { return 0 })
 		c.tick()
 		var calls []*call
+		watching := newObserver("x")
 		stream := true
 		c.effects.dial = nil
 		ask := func(kind callKind, on *Lease) {
 			q := newCall(kind)
-			q.name, q.ctx, q.on = "x", context.Background(), on
+			q.wants.names, q.ctx, q.on = []string{"x"}, context.Background(), on
 			calls = append(calls, q)
 			c.begin(q)
 		}
@@ -53,8 +55,10 @@ func FuzzServerMessages(f *testing.F) {
 			c.tick()
 			stream = stream && !c.effects.hangUp || c.effects.dial != nil
 			c.effects.hangUp, c.effects.dial = false, nil
-			if m := c.message(); m != nil && !stream {
-				t.Errorf("nothing carries %v", m)
+			for m := c.message(); m != nil; m = c.message() {
+				if !stream {
+					t.Errorf("nothing carries %v", m)
+				}
 			}
 		}
 		if greeted {
@@ -66,6 +70,7 @@ func FuzzServerMessages(f *testing.F) {
 			ask(callAcquire, nil)
 			ask(callRelease, calls[0].lease)
 			ask(callCheck, calls[0].lease)
+			c.observe(watching)
 		}
 		for i := range 4 {
 			c.at(clock.Reading{}.Add(time.Duration(i) * 400 * time.Millisecond))
@@ -77,6 +82,9 @@ func FuzzServerMessages(f *testing.F) {
 		c.tick()
 		if !c.finished {
 			t.Error("the client does not end")
+		}
+		if _, err := watching.take(); greeted && err == nil {
+			t.Error("the observer was not told that it is over")
 		}
 		for i, q := range calls {
 			if !q.decided.Load() {

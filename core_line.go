@@ -173,6 +173,8 @@ func (c *core) hangUp(why error) {
 	}
 	c.effects.dial = nil
 	c.effects.requests, c.effects.renewal, c.effects.close = nil, 0, false
+	c.effects.unobserve, c.effects.observe = nil, nil
+	c.unwatch()
 	c.session.window.Forget()
 	for _, r := range c.requests {
 		r.asked = r.asked || r.sent

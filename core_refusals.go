@@ -39,7 +39,7 @@ func (c *core) refused(r *request, w *linkpb.Refused) {
 		if r.lease != nil && r.lease.release == r {
 			r.lease.release = nil
 		}
-		r.answer(nil, refusal("", w))
+		r.answer(nil, refusal(nil, w))
 	}
 }
 
@@ -76,12 +76,12 @@ func (c *core) refusedAcquire(r *request, w *linkpb.Refused) {
 		return
 	}
 	delete(c.requests, r.number)
-	r.answer(nil, refusal(call.name, w))
+	r.answer(nil, refusal(call.wants.names, w))
 }
 
 // askLater lets a request rest. All that rest are asked again together.
 func (c *core) askLater(r *request, pause time.Duration) {
-	r.refused, r.sent, r.ticket = true, false, nil
+	r.refused, r.sent, r.ticket, r.replaces = true, false, nil, 0
 	if at := c.t + pause; c.again == 0 || at < c.again {
 		c.again = at
 	}
@@ -115,9 +115,10 @@ func (c *core) renumber() {
 		if r.kind != callAcquire || !r.sent {
 			continue
 		}
-		ticket := r.ticket
-		c.forget(r)
-		r.ticket = ticket
+		delete(c.requests, n)
+		if r.replaces == 0 {
+			r.replaces = n
+		}
 		c.enter(r)
 	}
 }
@@ -155,17 +156,18 @@ func (c *core) restart(cause error) {
 			r.answer(nil, cause)
 			continue
 		}
-		r.ticket, r.refused, r.sent, r.asked = nil, false, false, false
+		r.ticket, r.replaces, r.refused, r.sent, r.asked = nil, 0, false, false, false
 		c.enter(r)
 	}
 }
 
-// refuseAll ends every acquire when the server will not have us at all.
+// refuseAll ends every acquire and every observation when the server will not have us at all.
 func (c *core) refuseAll(why error) {
 	for _, call := range c.dialled {
 		call.answer(nil, why)
 	}
 	c.dialled = nil
+	c.endWatches(why)
 	for _, n := range c.numbers() {
 		if r := c.requests[n]; r.kind == callAcquire {
 			delete(c.requests, n)

@@ -30,7 +30,9 @@ type request struct {
 	// refused: it met a limit and is asked again later, under a new number.
 	refused bool
 	ticket  []byte
-	lease   *Lease
+	// replaces is the number under which an acquire was asked with its ticket.
+	replaces uint64
+	lease    *Lease
 	// limit is when callers are told that no answer came; 0: never.
 	limit time.Duration
 	// renewal must be acknowledged as well before a check is answered.
@@ -70,9 +72,10 @@ func (c *core) ask(r *request) {
 	m := &linkpb.Request{Number: r.number}
 	switch r.kind {
 	case callAcquire:
-		a := r.calls[0]
+		w := &r.calls[0].wants
 		m.What = &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{
-			Names: []string{a.name}, Try: a.try, Label: a.label, Ticket: r.ticket,
+			Names: w.names, Try: r.calls[0].try, Label: w.label, Ticket: r.ticket, Replaces: r.replaces,
+			Shared: w.shared, Slots: uint32(w.slots), Value: w.value, LockDelayNano: int64(w.lockDelay),
 		}}
 	case callRelease:
 		m.What = &linkpb.Request_Release{Release: &linkpb.Release{Token: uint64(r.lease.token)}}
@@ -163,12 +166,20 @@ func (c *core) abandon(call *call) {
 	c.forget(r)
 }
 
+func (c *core) cancel(number uint64) {
+	c.post(&linkpb.Request{Number: c.number(), What: &linkpb.Request_Cancel{Cancel: &linkpb.Cancel{Number: number}}})
+}
+
 func (c *core) forget(r *request) {
 	delete(c.requests, r.number)
 	switch {
 	case c.closing || r.refused:
 	case r.sent:
-		c.post(&linkpb.Request{Number: c.number(), What: &linkpb.Request_Cancel{Cancel: &linkpb.Cancel{Number: r.number}}})
+		c.cancel(r.number)
+		if r.replaces != 0 {
+			// The cancel may overtake the request that was to end the old one.
+			c.cancel(r.replaces)
+		}
 	case c.line.state == lineDialling && c.session.id != nil:
 		c.line.cancels = append(c.line.cancels, r.number)
 	}

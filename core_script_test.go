@@ -18,12 +18,17 @@ import (
 // the lines that begin with ">". Each input line is one turn of the loop.
 //
 //	@250                 the time, in milliseconds of both clocks
-//	acquire x, try x     a call, numbered from 1 in the order of calls
+//	acquire x, try x     a call, numbered from 1 in the order of calls; several
+//	                     names as x,y, then shared, slots=3, value=v, delay=2s
 //	release 5, check 5   calls on the lease with token 5
 //	cancel 2             the caller of call 2 gives up
 //	welcome 3s lost=5    the server greets
 //	renewed 2            the server acknowledges a renewal
-//	granted 1 5          request 1 is granted with token 5; waiting 1; done 1
+//	granted 1 5          request 1 is granted with token 5, then fence=4, slot=2
+//	waiting 1, done 1
+//	observe x            an observer, numbered from 1 in the order of observers
+//	unobserve 1          it goes
+//	observed x 5 v       the server tells who holds x, with which value
 //	refused 1 held       with a reason and, for unavailable, a server
 //	closed gone          the server's last word
 //	down                 the stream breaks
@@ -32,6 +37,7 @@ type script struct {
 	c     *core
 	calls []*call
 	taken []bool
+	watch []*observer
 	lease map[guard.Token]*Lease
 	out   []string
 	// stream: there is one that could carry a message.
@@ -90,7 +96,10 @@ func (s *script) input(f []string) {
 	switch f[0] {
 	case "acquire", "try":
 		c := newCall(callAcquire)
-		c.name, c.try, c.ctx = f[1], f[0] == "try", context.Background()
+		c.wants.names, c.try, c.ctx = strings.Split(f[1], ","), f[0] == "try", context.Background()
+		for _, o := range f[2:] {
+			optionNamed(o).set(&c.wants)
+		}
 		s.begin(c)
 	case "release", "check":
 		c := newCall(map[string]callKind{"release": callRelease, "check": callCheck}[f[0]])
@@ -120,8 +129,32 @@ func (s *script) input(f []string) {
 	case "renewed":
 		s.hear(&linkpb.ServerMessage{Renewal: number(f[1])})
 	case "granted":
-		reply(&linkpb.Reply{What: &linkpb.Reply_Granted{Granted: &linkpb.Granted{
-			Token: number(f[2]), Fences: []*linkpb.Fence{{Name: "x", Fence: number(f[2])}},
+		g := &linkpb.Granted{Token: number(f[2])}
+		names := []string{"x"}
+		if r := s.c.requests[number(f[1])]; r != nil {
+			names = r.calls[0].wants.names
+		}
+		for _, name := range names {
+			fence := &linkpb.Fence{Name: name, Fence: g.Token}
+			for _, a := range f[3:] {
+				if slot, ok := strings.CutPrefix(a, "slot="); ok {
+					fence.Slot = uint32(number(slot))
+				} else {
+					fence.Fence = number(strings.TrimPrefix(a, "fence="))
+				}
+			}
+			g.Fences = append(g.Fences, fence)
+		}
+		reply(&linkpb.Reply{What: &linkpb.Reply_Granted{Granted: g}})
+	case "observe":
+		o := newObserver(f[1])
+		s.watch = append(s.watch, o)
+		s.c.observe(o)
+	case "unobserve":
+		s.c.unobserve(s.watch[number(f[1])-1])
+	case "observed":
+		s.hear(&linkpb.ServerMessage{Observed: []*linkpb.Observed{{
+			Name: f[1], Token: number(f[2]), Value: []byte(arg(3)), Label: "label",
 		}}})
 	case "waiting":
 		reply(&linkpb.Reply{What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{Ticket: []byte("ticket" + f[1])}}})
@@ -145,6 +178,25 @@ func (s *script) input(f []string) {
 			s.input(f[1:])
 		}
 	}
+}
+
+func optionNamed(s string) AcquireOption {
+	name, value, _ := strings.Cut(s, "=")
+	switch name {
+	case "shared":
+		return Shared()
+	case "slots":
+		return Slots(int(number(value)))
+	case "value":
+		return Value([]byte(value))
+	case "delay":
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			panic(err)
+		}
+		return LockDelay(d)
+	}
+	panic(s)
 }
 
 func reasonNamed(s string) linkpb.Reason {
@@ -187,16 +239,25 @@ func (s *script) carryOut() {
 		}
 		s.say("%s", text)
 	}
-	if m := s.c.message(); m != nil {
+	for m := s.c.message(); m != nil; m = s.c.message() {
 		if !s.stream {
 			s.t.Errorf("nothing carries %v", m)
 		}
 		text := fmt.Sprintf("send finished %d", m.FinishedBelow)
+		if m.FinishedBelow == 0 {
+			text = "send"
+		}
 		if m.Renewal != 0 {
 			text += fmt.Sprintf(" renewal %d", m.Renewal)
 		}
 		for _, r := range m.Requests {
 			text += " " + requestText(r)
+		}
+		if len(m.Unobserve) > 0 {
+			text += fmt.Sprintf(" unobserve %v", m.Unobserve)
+		}
+		if len(m.Observe) > 0 {
+			text += fmt.Sprintf(" observe %v", m.Observe)
 		}
 		if m.Close {
 			text += " close"
@@ -207,6 +268,18 @@ func (s *script) carryOut() {
 		s.say("event %v leases %d", ev.Kind, ev.Leases)
 	}
 	e.events = nil
+	for i, o := range s.watch {
+		select {
+		case <-o.ready:
+		default:
+			continue
+		}
+		if l, err := o.take(); err != nil {
+			s.say("observer %d: %v", i+1, err)
+		} else {
+			s.say("observer %d: %d %q", i+1, l.Token, l.Value)
+		}
+	}
 	for i, c := range s.calls {
 		if s.taken[i] || !c.decided.Load() {
 			continue
@@ -224,10 +297,24 @@ func (s *script) carryOut() {
 func requestText(r *linkpb.Request) string {
 	switch w := r.What.(type) {
 	case *linkpb.Request_Acquire:
-		text := fmt.Sprintf("%d:acquire(%s)", r.Number, w.Acquire.Names[0])
-		if w.Acquire.Try {
-			text = fmt.Sprintf("%d:try(%s)", r.Number, w.Acquire.Names[0])
+		a, verb := w.Acquire, "acquire"
+		if a.Try {
+			verb = "try"
 		}
+		text := fmt.Sprintf("%d:%s(%s", r.Number, verb, strings.Join(a.Names, ","))
+		if a.Shared {
+			text += " shared"
+		}
+		if a.Slots != 0 {
+			text += fmt.Sprintf(" slots=%d", a.Slots)
+		}
+		if a.Value != nil {
+			text += fmt.Sprintf(" value=%s", a.Value)
+		}
+		if a.LockDelayNano != 0 {
+			text += fmt.Sprintf(" delay=%v", time.Duration(a.LockDelayNano))
+		}
+		text += ")"
 		if w.Acquire.Ticket != nil {
 			text += fmt.Sprintf("[%s]", w.Acquire.Ticket)
 		}

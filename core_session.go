@@ -172,6 +172,9 @@ func (c *core) receive(m *linkpb.ServerMessage) {
 	for _, n := range m.Notices {
 		c.notice(n)
 	}
+	for _, o := range m.Observed {
+		c.observed(o)
+	}
 	if m.Closed != nil {
 		c.closed(m.Closed)
 	}
@@ -187,7 +190,7 @@ func (c *core) notice(n *linkpb.Notice) {
 		return
 	}
 	// It is still ours: whoever works under it shall stop, then release it.
-	l.cancel(broken(n.Reason))
+	l.cancel(fmt.Errorf("%w: asked to let go: %s", ErrBroken, n.Reason))
 }
 
 // closed handles the server's last word on a stream.

@@ -440,7 +440,7 @@ func TestALongWaiterIsRenumbered(t *testing.T) {
 	s.c.next++
 	s.c.tick()
 	s.carryOut()
-	want := fmt.Sprintf("send finished %d %d:cancel(1) %d:acquire(x)[ticket1]", spreadMax+2, spreadMax+1, spreadMax+2)
+	want := fmt.Sprintf("send finished %d %d:acquire(x)[ticket1]", spreadMax+1, spreadMax+1)
 	if len(s.out) != 1 || s.out[0] != want {
 		t.Fatalf("got %q, want %q", s.out, want)
 	}
@@ -450,7 +450,7 @@ func TestTooManyAcquires(t *testing.T) {
 	s := newScript(t)
 	for range outstandingMax {
 		c := newCall(callAcquire)
-		c.name, c.ctx = "x", t.Context()
+		c.wants.names, c.ctx = []string{"x"}, t.Context()
 		s.c.begin(c)
 	}
 	c := newCall(callAcquire)

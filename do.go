@@ -20,6 +20,10 @@ const freshTries = 3
 // The work begins only while at least half of the trusted time is left; if the
 // process was held up since the grant, the server is asked first.
 //
+// The fence is that of name. With [Names], those of an exclusive lease's other
+// names differ from it in the Resource alone; take several names with Acquire
+// when they are [Shared].
+//
 // Do returns the work's error, joined with ErrLost or ErrBroken when the lease
 // ended before the work did: then somebody else may have worked meanwhile. When
 // the work was not begun it returns the error of Acquire.
@@ -36,7 +40,7 @@ func (c *Client) Do(ctx context.Context, name string, work func(context.Context,
 	}
 	during, stop := l.over(ctx)
 	defer stop()
-	err = work(during, l.Fence())
+	err = work(during, l.Fence(name))
 	switch cause := context.Cause(l.ctx); {
 	case cause == nil || errors.Is(err, cause):
 		return err

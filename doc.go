@@ -12,6 +12,9 @@
 //     the last acknowledged renewal, on a clock that runs while the machine
 //     sleeps, and before the server can grant the name to anybody else (I5), a
 //     forced break excepted. It needs no word from a server to do so.
+//   - Many readers or one writer ([Shared]), one of n places ([Slots]), several
+//     names at once ([Names]) and terms of a leader ([Client.Campaign]) are leases
+//     like any other, with the same deadline and their own fences.
 //   - A lost connection is not a lost session. Requests keep their number, so
 //     that one asked twice is one request.
 //   - A lease that was lost never comes back. Its token is given up at the next
@@ -30,7 +33,10 @@
 //
 // Nothing is reentrant: two acquires of one name exclude each other, in one
 // process too. Two that take two names each, in different order, deadlock
-// unless their contexts end.
+// unless their contexts end; one acquire with [Names] does not.
+//
+// What [Client.Observe] tells is news, not a permission. Each option says what
+// it does not give.
 //
 // # How it is made
 //

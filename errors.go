@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/reach"
 )
 
 // The errors of this package, for errors.Is. An error of a call whose context
@@ -47,8 +48,11 @@ var (
 )
 
 // HeldError says who holds a name; it matches ErrHeld. What it says was true
-// when the server answered.
+// when the server answered. It has no Token when nobody holds the name but
+// others wait for it, or when a lock-delay keeps it closed.
 type HeldError struct {
+	// Name is what was tried; empty when that was several names, of which Error
+	// tells the first that could not be had.
 	Name string
 	// Label is what the holder calls itself, Since when it was granted the
 	// lease by the server's wall clock: both are for people.
@@ -58,9 +62,14 @@ type HeldError struct {
 	// Handle stands for the holder's session, in listings too. It gives no
 	// power over it.
 	Handle string
+
+	message string
 }
 
 func (e *HeldError) Error() string {
+	if e.message != "" {
+		return e.message
+	}
 	if e.Label == "" {
 		return fmt.Sprintf("held by another lease (token %d)", uint64(e.Token))
 	}
@@ -71,9 +80,15 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // refusal makes an error of what a server refused.
-func refusal(name string, r *linkpb.Refused) error {
+func refusal(names []string, r *linkpb.Refused) error {
 	if r.Reason == linkpb.Reason_REASON_HELD {
-		e := &HeldError{Name: name}
+		e := &HeldError{}
+		if len(names) == 1 {
+			e.Name = names[0]
+		}
+		if r.Holder == nil || len(names) > 1 {
+			e.message = r.Message
+		}
 		if h := r.Holder; h != nil {
 			e.Label, e.Handle, e.Token = h.Label, h.Holder, guard.Token(h.Token)
 			e.Since = time.Unix(0, h.SinceUnixNano)
@@ -105,10 +120,22 @@ func because(reason linkpb.Reason, message string) error {
 	return fmt.Errorf("%w: %s", kind, message)
 }
 
+// unreachedError says which server could not be reached, and why: a kind of
+// ErrUnavailable that needs no other words.
+type unreachedError struct{ at *reach.Error }
+
+func (e *unreachedError) Error() string { return e.at.Error() }
+
+// Is makes errors.Is match ErrUnavailable.
+func (e *unreachedError) Is(target error) bool { return target == ErrUnavailable }
+
 // unavailable adds what went wrong with the connection, as far as is known.
 func unavailable(trouble error) error {
 	if trouble == nil {
 		return ErrUnavailable
+	}
+	if errors.Is(trouble, ErrUnavailable) {
+		return trouble
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, trouble)
 }

@@ -25,36 +25,46 @@ var (
 type ground struct {
 	t  *testing.T
 	mu sync.Mutex
-	// inside is the lease that somebody works under, last the highest token.
-	inside map[string]*pawl.Lease
+	// inside are the leases that somebody works under, last is the highest
+	// fence; both by guard line, which for a slot is one of its own.
+	inside map[string]map[*pawl.Lease]bool
 	last   map[string]guard.Token
 	grants int
 }
 
-func (g *ground) enter(l *pawl.Lease) {
+func (g *ground) enter(l *pawl.Lease, shared bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if other := g.inside[l.Name()]; other != nil && other.Context().Err() == nil && l.Context().Err() == nil {
-		g.t.Errorf("%s: %d was granted while %d was in force", l.Name(), l.Token(), other.Token())
+	for _, name := range l.Names() {
+		f := l.Fence(name)
+		for other, alsoShared := range g.inside[f.Resource] {
+			if !(shared && alsoShared) && other.Context().Err() == nil && l.Context().Err() == nil {
+				g.t.Errorf("%s: %d was granted while %d was in force", f.Resource, l.Token(), other.Token())
+			}
+		}
+		if last := g.last[f.Resource]; f.Token < last || f.Token == last && !shared {
+			g.t.Errorf("%s: fence %d after %d", f.Resource, f.Token, last)
+		}
+		if g.inside[f.Resource] == nil {
+			g.inside[f.Resource] = map[*pawl.Lease]bool{}
+		}
+		g.inside[f.Resource][l], g.last[f.Resource] = shared, f.Token
 	}
-	if l.Token() <= g.last[l.Name()] {
-		g.t.Errorf("%s: token %d after %d", l.Name(), l.Token(), g.last[l.Name()])
-	}
-	g.inside[l.Name()], g.last[l.Name()] = l, l.Token()
 	g.grants++
 }
 
 func (g *ground) leave(l *pawl.Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.inside[l.Name()] == l {
-		delete(g.inside, l.Name())
+	for _, name := range l.Names() {
+		delete(g.inside[l.Fence(name).Resource], l)
 	}
 }
 
-// Clients that acquire, try, give up and release while the network and the
-// server suffer. No two of them hold a name at once, tokens only rise, and when
-// all is well again nothing is left of what was given up.
+// Clients that acquire in every mode, try, give up and release while the network
+// and the server suffer. No two of them hold what excludes each other, fences
+// only rise, and when all is well again nothing is left of what was given up,
+// and observers know it.
 func TestRandomFaults(t *testing.T) {
 	seeds := []uint64{*seed}
 	if *seed == 0 {
@@ -76,18 +86,33 @@ func nap(d time.Duration) {
 
 func suffer(t *testing.T, r *rand.Rand) {
 	s := pawltest.New(t)
-	g := &ground{t: t, inside: map[string]*pawl.Lease{}, last: map[string]guard.Token{}}
+	g := &ground{t: t, inside: map[string]map[*pawl.Lease]bool{}, last: map[string]guard.Token{}}
 	end, stop := context.WithCancel(t.Context())
+	observing, stopObserving := context.WithCancel(t.Context())
 	var workers sync.WaitGroup
+	var clients []*pawl.Client
 	var paths []*pawltest.Path
 	for range 4 {
 		p := s.NewPath()
 		paths = append(paths, p)
 		c := p.Dial(t, pawl.Options{TTL: time.Duration(1+r.IntN(4)) * time.Second})
+		clients = append(clients, c)
 		for range 3 {
 			mine := rand.New(rand.NewPCG(r.Uint64(), 0))
 			workers.Go(func() { work(end, g, c, mine) })
 		}
+	}
+	var watchers sync.WaitGroup
+	last := make([]pawl.Leader, len(paths))
+	for i, c := range clients {
+		watchers.Go(func() {
+			for l, err := range c.Observe(observing, names[i%len(names)]) {
+				if err != nil || l.Token != 0 && l.Token == last[i].Token {
+					t.Errorf("observe: %v, %v after %v", err, l, last[i])
+				}
+				last[i] = l
+			}
+		})
 	}
 	for range 60 {
 		nap(time.Duration(r.IntN(1500)) * time.Millisecond)
@@ -121,6 +146,13 @@ func suffer(t *testing.T, r *rand.Rand) {
 	stop()
 	workers.Wait()
 	nap(10 * time.Second)
+	stopObserving()
+	watchers.Wait()
+	for i, l := range last {
+		if l.Token != 0 {
+			t.Errorf("client %d observes %d", i, l.Token)
+		}
+	}
 	for _, name := range names {
 		if held, ok := s.Holder(t, name); ok || s.Waiting(t, name) != 0 {
 			t.Errorf("%s is held under %d, %d wait", name, held, s.Waiting(t, name))
@@ -134,7 +166,26 @@ func suffer(t *testing.T, r *rand.Rand) {
 	}
 }
 
-var names = []string{"x", "y"}
+var names = []string{"x", "y", "slots"}
+
+// mode draws what is asked for: one of two slots, or a lock of x, of y or of
+// both.
+func mode(r *rand.Rand) (name string, shared bool, options []pawl.AcquireOption) {
+	name = names[r.IntN(len(names))]
+	if name == "slots" {
+		return name, false, []pawl.AcquireOption{pawl.Slots(2)}
+	}
+	if shared = r.IntN(3) == 0; shared {
+		options = append(options, pawl.Shared())
+	}
+	if r.IntN(4) == 0 {
+		options = append(options, pawl.Names("y", "x"))
+	}
+	if r.IntN(8) == 0 {
+		options = append(options, pawl.LockDelay(time.Second), pawl.Value([]byte("value")))
+	}
+	return name, shared, options
+}
 
 func work(end context.Context, g *ground, c *pawl.Client, r *rand.Rand) {
 	pause := func(ms int) { nap(time.Duration(r.IntN(ms)) * time.Millisecond) }
@@ -143,10 +194,11 @@ func work(end context.Context, g *ground, c *pawl.Client, r *rand.Rand) {
 		ctx, cancel := context.WithTimeout(end, time.Duration(r.IntN(5000))*time.Millisecond)
 		var l *pawl.Lease
 		var err error
+		name, shared, options := mode(r)
 		if r.IntN(3) == 0 {
-			l, err = c.TryAcquire(ctx, names[r.IntN(len(names))])
+			l, err = c.TryAcquire(ctx, name, options...)
 		} else {
-			l, err = c.Acquire(ctx, names[r.IntN(len(names))])
+			l, err = c.Acquire(ctx, name, options...)
 		}
 		cancel()
 		switch {
@@ -158,7 +210,7 @@ func work(end context.Context, g *ground, c *pawl.Client, r *rand.Rand) {
 		if l == nil {
 			continue
 		}
-		g.enter(l)
+		g.enter(l, shared)
 		pause(500)
 		if r.IntN(4) == 0 {
 			_ = l.Check(end)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,13 +15,13 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// Lease is one grant of a name to a client. It lasts until it is released,
+// Lease is one grant of a name, or of several at once, to a client. It lasts until it is released,
 // until it is broken, or until its client's session ends. Its methods may be
 // called by several goroutines.
 type Lease struct {
 	name     string
 	token    guard.Token
-	fences   []guard.Fence
+	holds    []hold
 	standing *standing
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -31,6 +33,13 @@ type Lease struct {
 
 	// release is the core's: the request that is under way.
 	release *request
+}
+
+// hold is one name of a lease.
+type hold struct {
+	name  string
+	slot  int
+	fence guard.Fence
 }
 
 type leaseState uint8
@@ -62,13 +71,36 @@ func (s *standing) left(now clock.Reading) (remaining, span time.Duration) {
 	return max(p.span-now.Longer(p.from), 0), p.span
 }
 
-func newLease(c *call, token guard.Token, cell string, fences []*linkpb.Fence, s *standing) *Lease {
-	l := &Lease{name: c.name, token: token, standing: s, client: c.client}
-	for _, f := range fences {
-		l.fences = append(l.fences, guard.Fence{Resource: f.Name, Token: guard.Token(f.Fence), Cell: cell})
-	}
+func newLease(c *call, token guard.Token, holds []hold, s *standing) *Lease {
+	l := &Lease{name: holds[0].name, token: token, holds: holds, standing: s, client: c.client}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(c.ctx))
 	return l
+}
+
+// holdsOf reads what was granted, in the order of the names; nil when it is not
+// what was asked for.
+func holdsOf(asked *acquireSettings, g *linkpb.Granted, cell string) []hold {
+	if len(g.Fences) != len(asked.names) {
+		return nil
+	}
+	holds := make([]hold, 0, len(asked.names))
+	for _, name := range asked.names {
+		i := slices.IndexFunc(g.Fences, func(f *linkpb.Fence) bool { return f.Name == name })
+		if i < 0 {
+			return nil
+		}
+		f := g.Fences[i]
+		token := guard.Token(f.Fence)
+		if !token.Valid() || token > guard.Token(g.Token) || (f.Slot != 0) != asked.slotted || int64(f.Slot) > int64(asked.slots) {
+			return nil
+		}
+		h := hold{name: name, slot: int(f.Slot), fence: guard.Fence{Resource: name, Token: token, Cell: cell}}
+		if h.slot != 0 {
+			h.fence.Resource += "\x1f" + strconv.Itoa(h.slot)
+		}
+		holds = append(holds, h)
+	}
+	return holds
 }
 
 func (l *Lease) state() (leaseState, error) {
@@ -100,24 +132,56 @@ func broken(reason string) error {
 	return fmt.Errorf("%w: %s", ErrBroken, reason)
 }
 
-// Name is what was acquired.
+// Name is what was acquired; with [Names], the first of them.
 func (l *Lease) Name() string { return l.name }
 
+// Names are all names that the lease holds, in the order in which they were
+// asked for, each once.
+func (l *Lease) Names() []string {
+	all := make([]string, len(l.holds))
+	for i := range l.holds {
+		all[i] = l.holds[i].name
+	}
+	return all
+}
+
 // Token is the lease's fencing token: never 0, higher than that of every lease
-// granted before in the cell.
+// granted before in the cell. Guards of a shared lease want its Fence's.
 func (l *Lease) Token() guard.Token { return l.token }
 
 // Fence is what the guard of a name wants to see. The name may be left out for
 // a lease of one name. For a name that the lease does not hold it is the zero
 // Fence, which every guard refuses. It stays what it is after the lease ended:
 // that is what guards are for.
+//
+// Its Resource is the name, for a slot the name, U+001F and the slot's number.
+// Its token is the lease's, but for [Shared] that of the first lease of the
+// name's present run of readers.
 func (l *Lease) Fence(name ...string) guard.Fence {
-	for _, f := range l.fences {
-		if len(name) == 0 && len(l.fences) == 1 || len(name) == 1 && f.Resource == name[0] {
-			return f
-		}
+	if h := l.hold(name); h != nil {
+		return h.fence
 	}
 	return guard.Fence{}
+}
+
+// Slot is the number of the slot that the lease holds, from 1 to the n of
+// [Slots]; 0 when it was not acquired with Slots. The name may be left out for a
+// lease of one name.
+func (l *Lease) Slot(name ...string) int {
+	if h := l.hold(name); h != nil {
+		return h.slot
+	}
+	return 0
+}
+
+func (l *Lease) hold(name []string) *hold {
+	for i := range l.holds {
+		h := &l.holds[i]
+		if len(name) == 0 && len(l.holds) == 1 || len(name) == 1 && h.name == name[0] {
+			return h
+		}
+	}
+	return nil
 }
 
 // Context ends when the lease does, at its local deadline at the latest, which

@@ -9,6 +9,7 @@ import (
 // op is what a caller puts into the loop's intake.
 type op struct {
 	call    *call
+	observe *observer
 	abandon bool
 	close   time.Duration
 }
@@ -109,6 +110,10 @@ func (c *Client) perform(o op) {
 	switch {
 	case o.close != 0:
 		c.core.close(o.close)
+	case o.observe != nil && o.abandon:
+		c.core.unobserve(o.observe)
+	case o.observe != nil:
+		c.core.observe(o.observe)
 	case o.abandon:
 		c.core.abandon(o.call)
 	default:
@@ -129,7 +134,7 @@ func (c *Client) carryOut() {
 		c.stream = c.open(e.dial)
 		e.dial = nil
 	}
-	if m := c.core.message(); m != nil {
+	for m := c.core.message(); m != nil; m = c.core.message() {
 		c.stream.put(m)
 	}
 	for _, event := range e.events {
@@ -150,8 +155,12 @@ func (c *Client) carryOut() {
 // end answers what is still asked, and waits for the goroutines of streams.
 func (c *Client) end() {
 	for _, o := range c.intake.shut() {
-		if o.call != nil && !o.abandon {
+		switch {
+		case o.abandon:
+		case o.call != nil:
 			c.core.late(o.call)
+		case o.observe != nil:
+			o.observe.end(ErrClosed)
 		}
 	}
 	c.streams.Wait()

@@ -25,10 +25,10 @@ func take(t *testing.T, c *pawl.Client, name string) *pawl.Lease {
 }
 
 // later acquires in the background.
-func later(t *testing.T, c *pawl.Client, name string) <-chan *pawl.Lease {
+func later(t *testing.T, c *pawl.Client, name string, options ...pawl.AcquireOption) <-chan *pawl.Lease {
 	got := make(chan *pawl.Lease, 1)
 	go func() {
-		l, err := c.Acquire(t.Context(), name)
+		l, err := c.Acquire(t.Context(), name, options...)
 		if err != nil {
 			t.Errorf("acquire %q: %v", name, err)
 		}

@@ -19,13 +19,16 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/reach"
 )
 
 const (
 	// messageMax bounds what a server may send at once, in bytes.
 	messageMax = 8 << 20
-	// requestsMax bounds the requests of one message to the server.
+	// requestsMax bounds the requests of one message to the server, bytesMax
+	// about their bytes: a request has up to 64 names and a value.
 	requestsMax = 1024
+	bytesMax    = 1 << 20
 	// A connection on which nothing comes in is asked whether it lives: renewals
 	// of a long TTL are too rare to tell. Not more often than servers allow.
 	pingEvery    = 20 * time.Second
@@ -51,7 +54,7 @@ type stream struct {
 
 	ready   chan struct{}
 	mu      sync.Mutex
-	pending *linkpb.ClientMessage
+	pending []*linkpb.ClientMessage
 }
 
 type attachStream = grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage]
@@ -64,18 +67,21 @@ func (c *Client) open(a *attempt) *stream {
 		defer s.cancel()
 		err := s.run()
 		if s.ctx.Err() == nil {
-			s.deliver(lineEvent{err: explain(err), refused: denied(err)})
+			s.deliver(lineEvent{err: explain(s.attempt.server, err), refused: denied(err)})
 		}
 	})
 	return s
 }
 
-func explain(err error) error {
+func explain(server string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return errors.New("the server ended the stream")
 	}
 	if denied(err) {
 		return fmt.Errorf("%w: %s", ErrDenied, status.Convert(err).Message())
+	}
+	if unreached := reach.Of(server, err); unreached != nil {
+		return &unreachedError{unreached}
 	}
 	return errors.New(status.Convert(err).Message())
 }
@@ -140,38 +146,59 @@ func (s *stream) send(st attachStream) {
 		}
 		// Whoever is about to ask can still do so: one message serves them all.
 		runtime.Gosched()
-		m := s.take()
-		for m != nil {
-			var rest *linkpb.ClientMessage
-			m, rest = split(m)
-			if st.Send(m) != nil {
-				return // the receiver is told why
+		for _, m := range s.take() {
+			for m != nil {
+				var rest *linkpb.ClientMessage
+				m, rest = split(m)
+				if st.Send(m) != nil {
+					return // the receiver is told why
+				}
+				m = rest
 			}
-			m = rest
 		}
 	}
 }
 
 // split keeps messages small enough for the server.
 func split(m *linkpb.ClientMessage) (first, rest *linkpb.ClientMessage) {
-	if len(m.Requests) <= requestsMax {
+	n, bytes := 0, 0
+	for n < len(m.Requests) && n < requestsMax && bytes < bytesMax {
+		bytes += weight(m.Requests[n])
+		n++
+	}
+	if n == len(m.Requests) {
 		return m, nil
 	}
-	rest = &linkpb.ClientMessage{FinishedBelow: m.FinishedBelow, Requests: m.Requests[requestsMax:], Close: m.Close}
-	m.Requests, m.Close = m.Requests[:requestsMax], false
+	rest = &linkpb.ClientMessage{FinishedBelow: m.FinishedBelow, Requests: m.Requests[n:], Close: m.Close}
+	m.Requests, m.Close = m.Requests[:n], false
 	return m, rest
 }
 
-// put adds to what is to be sent.
+// weight is about what a request costs on the wire, in bytes.
+func weight(r *linkpb.Request) int {
+	a := r.GetAcquire()
+	n := 32 + len(a.GetLabel()) + len(a.GetTicket()) + len(a.GetValue())
+	for _, name := range a.GetNames() {
+		n += 8 + len(name)
+	}
+	return n
+}
+
+// put adds to what is to be sent. What is to be observed and no longer to be
+// observed stays in its order.
 func (s *stream) put(m *linkpb.ClientMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.pending; p == nil {
-		s.pending = m
+	watches := func(m *linkpb.ClientMessage) bool { return len(m.Observe)+len(m.Unobserve) > 0 }
+	if n := len(s.pending); n == 0 || watches(m) && watches(s.pending[n-1]) {
+		s.pending = append(s.pending, m)
 	} else {
+		p := s.pending[n-1]
 		p.FinishedBelow = max(p.FinishedBelow, m.FinishedBelow)
 		p.Renewal = max(p.Renewal, m.Renewal)
 		p.Requests = append(p.Requests, m.Requests...)
+		p.Observe = append(p.Observe, m.Observe...)
+		p.Unobserve = append(p.Unobserve, m.Unobserve...)
 		p.Close = p.Close || m.Close
 	}
 	select {
@@ -180,12 +207,12 @@ func (s *stream) put(m *linkpb.ClientMessage) {
 	}
 }
 
-func (s *stream) take() *linkpb.ClientMessage {
+func (s *stream) take() []*linkpb.ClientMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.pending
+	all := s.pending
 	s.pending = nil
-	return m
+	return all
 }
 
 // connect makes a connection of its own for every attempt: one that is stuck

@@ -155,8 +155,8 @@ func (s *Server) Continue() {
 	s.socket.goOn()
 }
 
-// Break breaks the lease of a name: its holder is asked to let go, or with now
-// set loses it at once.
+// Break breaks the lease of a name, the first of several: its holder is asked to
+// let go, or with now set loses it at once.
 func (s *Server) Break(t testing.TB, name, reason string, now bool) {
 	t.Helper()
 	token, _ := s.Holder(t, name)
@@ -168,14 +168,26 @@ func (s *Server) Break(t testing.TB, name, reason string, now bool) {
 	}
 }
 
-// Holder is the token under which a name is held; false when it is free.
+// Holder is the token under which a name is held, the first of several; false
+// when it is free.
 func (s *Server) Holder(t testing.TB, name string) (guard.Token, bool) {
 	t.Helper()
-	l := s.look(t, name)
-	if len(l.GetHolders()) == 0 {
+	all := s.Holders(t, name)
+	if len(all) == 0 {
 		return 0, false
 	}
-	return guard.Token(l.Holders[0].Token), true
+	return all[0], true
+}
+
+// Holders are the tokens under which a name is held: several when it is shared
+// or has slots.
+func (s *Server) Holders(t testing.TB, name string) []guard.Token {
+	t.Helper()
+	var all []guard.Token
+	for _, h := range s.look(t, name).GetHolders() {
+		all = append(all, guard.Token(h.Token))
+	}
+	return all
 }
 
 // Waiting is how many wait for a name.

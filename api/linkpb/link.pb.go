@@ -516,6 +516,9 @@ type Acquire struct {
 	Slots         uint32 `protobuf:"varint,6,opt,name=slots,proto3" json:"slots,omitempty"`
 	Value         []byte `protobuf:"bytes,7,opt,name=value,proto3" json:"value,omitempty"`
 	LockDelayNano int64  `protobuf:"varint,8,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
+	// The number under which the request was asked before; the ticket is that
+	// one's. So a long waiter keeps its place while the client's numbers run on.
+	Replaces      uint64 `protobuf:"varint,9,opt,name=replaces,proto3" json:"replaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,6 +605,13 @@ func (x *Acquire) GetValue() []byte {
 func (x *Acquire) GetLockDelayNano() int64 {
 	if x != nil {
 		return x.LockDelayNano
+	}
+	return 0
+}
+
+func (x *Acquire) GetReplaces() uint64 {
+	if x != nil {
+		return x.Replaces
 	}
 	return 0
 }
@@ -2186,9 +2196,12 @@ func (x *RenewLeaseRequest) GetLease() string {
 }
 
 type RenewLeaseResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	TtlNano       int64                  `protobuf:"varint,2,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	TtlNano int64                  `protobuf:"varint,2,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
+	// The holder is asked to let go, and why.
+	Breaking      bool   `protobuf:"varint,3,opt,name=breaking,proto3" json:"breaking,omitempty"`
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2235,6 +2248,20 @@ func (x *RenewLeaseResponse) GetTtlNano() int64 {
 		return x.TtlNano
 	}
 	return 0
+}
+
+func (x *RenewLeaseResponse) GetBreaking() bool {
+	if x != nil {
+		return x.Breaking
+	}
+	return false
+}
+
+func (x *RenewLeaseResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 type ReleaseRequest struct {
@@ -2756,8 +2783,10 @@ type StatusResponse struct {
 	DiskFreeBytes    int64  `protobuf:"varint,16,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
 	RolledBack       bool   `protobuf:"varint,17,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`
 	Version          string `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Acquires are refused for want of room.
+	Tight         bool `protobuf:"varint,19,opt,name=tight,proto3" json:"tight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -2916,6 +2945,13 @@ func (x *StatusResponse) GetVersion() string {
 	return ""
 }
 
+func (x *StatusResponse) GetTight() bool {
+	if x != nil {
+		return x.Tight
+	}
+	return false
+}
+
 // RefusedDetail goes with the gRPC status of a refused unary call.
 type RefusedDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2994,7 +3030,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\arelease\x18\x03 \x01(\v2\x15.pawl.link.v1.ReleaseH\x00R\arelease\x12.\n" +
 	"\x06cancel\x18\x04 \x01(\v2\x14.pawl.link.v1.CancelH\x00R\x06cancel\x12+\n" +
 	"\x05check\x18\x05 \x01(\v2\x13.pawl.link.v1.CheckH\x00R\x05checkB\x06\n" +
-	"\x04what\"\xcb\x01\n" +
+	"\x04what\"\xe7\x01\n" +
 	"\aAcquire\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\bR\x03try\x12\x14\n" +
@@ -3003,7 +3039,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x06shared\x18\x05 \x01(\bR\x06shared\x12\x14\n" +
 	"\x05slots\x18\x06 \x01(\rR\x05slots\x12\x14\n" +
 	"\x05value\x18\a \x01(\fR\x05value\x12&\n" +
-	"\x0flock_delay_nano\x18\b \x01(\x03R\rlockDelayNano\"\x1f\n" +
+	"\x0flock_delay_nano\x18\b \x01(\x03R\rlockDelayNano\x12\x1a\n" +
+	"\breplaces\x18\t \x01(\x04R\breplaces\"\x1f\n" +
 	"\aRelease\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\" \n" +
 	"\x06Cancel\x12\x16\n" +
@@ -3120,10 +3157,12 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x06fences\x18\n" +
 	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\")\n" +
 	"\x11RenewLeaseRequest\x12\x14\n" +
-	"\x05lease\x18\x01 \x01(\tR\x05lease\"I\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\"}\n" +
 	"\x12RenewLeaseResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
-	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"&\n" +
+	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\x12\x1a\n" +
+	"\bbreaking\x18\x03 \x01(\bR\bbreaking\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"&\n" +
 	"\x0eReleaseRequest\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\"\x11\n" +
 	"\x0fReleaseResponse\"u\n" +
@@ -3154,7 +3193,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x03now\x18\x04 \x01(\bR\x03now\"%\n" +
 	"\rBreakResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\"\x0f\n" +
-	"\rStatusRequest\"\xb3\x04\n" +
+	"\rStatusRequest\"\xc9\x04\n" +
 	"\x0eStatusResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1f\n" +
@@ -3177,7 +3216,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x0fdisk_free_bytes\x18\x10 \x01(\x03R\rdiskFreeBytes\x12\x1f\n" +
 	"\vrolled_back\x18\x11 \x01(\bR\n" +
 	"rolledBack\x12\x18\n" +
-	"\aversion\x18\x12 \x01(\tR\aversion\"@\n" +
+	"\aversion\x18\x12 \x01(\tR\aversion\x12\x14\n" +
+	"\x05tight\x18\x13 \x01(\bR\x05tight\"@\n" +
 	"\rRefusedDetail\x12/\n" +
 	"\arefused\x18\x01 \x01(\v2\x15.pawl.link.v1.RefusedR\arefused*\x97\x02\n" +
 	"\x06Reason\x12\x16\n" +

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,34 +15,54 @@ import (
 
 func newAcquire() *cobra.Command {
 	var ttl, wait durationFlag
-	var session, label, requestID string
+	var session, label, value, requestID string
+	var mode modeFlags
 	cmd := &cobra.Command{
-		Use:   "acquire NAME",
+		Use:   "acquire NAME...",
 		Short: "Acquire a lease and print it as one line of JSON",
 		Long: `Acquire prints the lease as one line of JSON: its id, its fencing token, its TTL.
 The lease ends with the TTL unless "pawl renew" renews it in time, and the TTL
 counts from the grant. Show the fencing token to whatever the lease protects;
 "pawl run" does the renewing for a command.
 
+The lease is exclusive, or shared with --shared, or one of some --slots. With
+several names it holds all of them or none, under one token; each has its fence.
+
 Without --wait there is one try. While it waits, the name's queue keeps its
-place; a signal, or the end of the connection, gives the place up at once.
+place; a signal, or the end of the connection, gives the place up at once. Servers
+that cannot be reached are asked again while it waits, for 10s at most.
 
 ` + exitHelp,
 		Example: `  pawl acquire orders/7 --ttl 30s
   pawl acquire orders/7 --wait 1m --label "$USER@$HOSTNAME"
+  pawl acquire from/1 to/2 --wait 10s
+  pawl acquire gpu --slots 4 | jq .slot
   LEASE=$(pawl acquire orders/7 | jq -r .lease); pawl release "$LEASE"`,
-		Args: names("NAME"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("NAME is missing")
+			}
+			return nil
+		},
 	}
 	f := cmd.Flags()
 	servers := serversFlag(f)
 	f.Var(&ttl, "ttl", "TTL of the lease, 1s to 24h (default 15s)")
 	f.VarP(&wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s or absent: one try")
+	mode.register(f)
+	f.StringVar(&value, "value", "", "what others are shown of the holder, at most 65536 bytes; an address, for instance")
 	f.StringVar(&session, "session", "", "session that the lease shall belong to, instead of one of its own with a TTL")
 	f.StringVar(&label, "label", "", "what others see of the holder (default this host's name)")
 	f.StringVar(&requestID, "request-id", "", "makes the command safe to repeat: a repeat finds the lease of the first")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkAcquire(cmd, args[0], ttl, wait, label, session); err != nil {
+		if err := checkAcquire(cmd, args, ttl, wait, label, session); err != nil {
 			return err
+		}
+		if err := mode.check(cmd); err != nil {
+			return err
+		}
+		if err := locktable.ValidValue([]byte(value)); err != nil {
+			return usage(cmd, "--value: %v", err)
 		}
 		if !cmd.Flags().Changed("label") {
 			label = hostLabel()
@@ -57,7 +78,8 @@ place; a signal, or the end of the connection, gives the place up at once.
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
 		lease, err := acquire(ctx, c, &linkpb.AcquireRequest{
-			Name: args[0], Session: session, TtlNano: int64(ttl.value), WaitNano: int64(wait.value),
+			Name: args[0], Names: args[1:], Shared: mode.shared, Slots: uint32(mode.slots), Value: []byte(value),
+			LockDelayNano: int64(mode.lockDelay.value), Session: session, TtlNano: int64(ttl.value), WaitNano: int64(wait.value),
 			Label: label, RequestId: requestID,
 		})
 		if err != nil {
@@ -69,9 +91,11 @@ place; a signal, or the end of the connection, gives the place up at once.
 }
 
 // checkAcquire says on the spot what the server would refuse.
-func checkAcquire(cmd *cobra.Command, name string, ttl, wait durationFlag, label, session string) error {
-	if err := locktable.ValidName(name); err != nil {
-		return usage(cmd, "NAME: %v", err)
+func checkAcquire(cmd *cobra.Command, names []string, ttl, wait durationFlag, label, session string) error {
+	for _, name := range names {
+		if err := locktable.ValidName(name); err != nil {
+			return usage(cmd, "NAME: %v", err)
+		}
 	}
 	if ttl.given {
 		if session != "" {
@@ -99,22 +123,36 @@ func acquire(ctx context.Context, c *client, q *linkpb.AcquireRequest) (rest.Lea
 		return err
 	})
 	if err != nil {
-		return rest.LeaseBody{}, heldError(q.GetName(), err)
+		return rest.LeaseBody{}, heldError(q, err)
 	}
-	return rest.LeaseBody{
-		Lease: a.GetLease(), Name: a.GetName(), Token: rest.Token(a.GetToken()), Fence: rest.Token(a.GetFence()),
-		Cell: a.GetCell(), Session: a.GetSession(), TTL: rest.Duration(a.GetTtlNano()),
-		Waited: rest.Duration(a.GetWaitedNano()), Slot: a.GetSlot(),
-	}, nil
+	lease := rest.LeaseBody{
+		Lease: a.GetLease(), Token: rest.Token(a.GetToken()), Cell: a.GetCell(), Session: a.GetSession(),
+		TTL: rest.Duration(a.GetTtlNano()), Waited: rest.Duration(a.GetWaitedNano()),
+	}
+	given := []rest.NameBody{{Name: a.GetName(), Fence: rest.Token(a.GetFence()), Slot: a.GetSlot()}}
+	if len(a.GetFences()) > 0 {
+		given = nil
+	}
+	for _, f := range a.GetFences() {
+		given = append(given, rest.NameBody{Name: f.GetName(), Fence: rest.Token(f.GetFence()), Slot: f.GetSlot()})
+	}
+	lease.Give(given, false)
+	return lease, nil
 }
 
 // heldError adds to a refusal who holds the name, and what a break needs.
-func heldError(name string, err error) error {
+func heldError(q *linkpb.AcquireRequest, err error) error {
 	r := refusedOf(err)
 	if r.GetReason() != linkpb.Reason_REASON_HELD || r.GetHolder() == nil {
 		return err
 	}
-	return failed(exitNotAcquired, "%s is %s", shown(name), describe(holderBody(r.GetHolder())))
+	if h := describe(holderBody(r.GetHolder())); len(q.GetNames()) > 0 {
+		return failed(exitNotAcquired, "%s: one of the names is %s", r.GetMessage(), h)
+	} else if q.GetSlots() > 0 {
+		return failed(exitNotAcquired, "no slot of %s is free; the first is %s", shown(q.GetName()), h)
+	} else {
+		return failed(exitNotAcquired, "%s is %s", shown(q.GetName()), h)
+	}
 }
 
 func newRenew() *cobra.Command {
@@ -134,7 +172,7 @@ on what it protected.
 	cmd.Flags().BoolVar(&asSession, "session", false, "the argument is the id of a session")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
-			out := rest.SessionBody{Session: args[0]}
+			out := rest.RenewalBody{SessionBody: rest.SessionBody{Session: args[0]}}
 			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
 				if asSession {
 					a, err := l.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: args[0]})
@@ -143,6 +181,7 @@ on what it protected.
 				}
 				a, err := l.RenewLease(ctx, &linkpb.RenewLeaseRequest{Lease: args[0]})
 				out.Session, out.TTL = a.GetSession(), rest.Duration(a.GetTtlNano())
+				out.Breaking, out.Reason = a.GetBreaking(), a.GetReason()
 				return err
 			})
 			if err != nil {

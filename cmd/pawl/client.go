@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/reach"
 )
 
 const (
@@ -24,6 +27,9 @@ const (
 	// they do not serve: one of them may be taking over.
 	takeOverMax = 8 * time.Second
 	askAgain    = 200 * time.Millisecond
+	// reachMax bounds how long a command that waits for its turn waits for a
+	// server that cannot be reached.
+	reachMax = 10 * time.Second
 )
 
 // client asks the servers of a cell, one after the other, until one serves.
@@ -50,7 +56,14 @@ func (c *client) at(server string) (linkpb.LinkClient, error) {
 	conn, ok := c.conns[server]
 	if !ok {
 		var err error
-		conn, err = grpc.NewClient(server, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err = grpc.NewClient("passthrough:///"+server,
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", at)
+			}),
+			// A connection is asked for as often as a command asks.
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: askAgain, Multiplier: 1, MaxDelay: askAgain}, MinConnectTimeout: callMax}),
+		)
 		if err != nil {
 			return nil, failed(exitUsage, "%q is no address of a server: %v", server, err)
 		}
@@ -60,9 +73,10 @@ func (c *client) at(server string) (linkpb.LinkClient, error) {
 }
 
 // call does what it is told with a server that serves. It goes to the next
-// server when one cannot be reached, follows where one sends it, and gives up
-// when none can be reached at all. again is true when an earlier try may have
-// taken effect although its answer was lost.
+// server when one cannot be reached and follows where one sends it. When none
+// can be reached at all it gives up at once, or asks again as long as wait, which
+// is what the request may wait for its turn, at most reachMax. again is true when
+// an earlier try may have taken effect although its answer was lost.
 func (c *client) call(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
@@ -70,10 +84,13 @@ func (c *client) call(ctx context.Context, wait time.Duration,
 	defer cancel()
 	patience, stop := context.WithTimeout(ctx, takeOverMax+wait)
 	defer stop()
+	reaching, enough := context.WithTimeout(ctx, min(wait, reachMax))
+	defer enough()
 	again := false
 	next := slices.Clone(c.servers)
 	for {
 		var last error
+		var nobody []*reach.Error
 		answered := false
 		for asked := 0; len(next) > 0 && asked < 2*len(c.servers)+2; asked++ {
 			server := next[0]
@@ -99,16 +116,19 @@ func (c *client) call(ctx context.Context, wait time.Duration,
 					next = slices.Insert(next, 0, to)
 				}
 			case r == nil && status.Code(err) == codes.Unavailable:
-				if !neverSent(err) {
+				if none := reach.Of(server, err); none != nil {
+					nobody = append(nobody, none)
+					last = none
+				} else {
 					again, answered = true, true
+					last = fmt.Errorf("%s: %s", server, status.Convert(err).Message())
 				}
-				last = fmt.Errorf("%s: %s", server, plainStatus(err))
 			default:
 				return err
 			}
 		}
-		if !answered {
-			return failed(exitUnavailable, "no server can be reached (%v); is \"pawl serve\" running, and is --servers right?", last)
+		if !answered && reaching.Err() != nil {
+			return unreached(nobody)
 		}
 		select {
 		case <-patience.Done():
@@ -135,18 +155,18 @@ func boundedBy(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// neverSent reports whether a call failed before there was a connection.
-func neverSent(err error) bool {
-	return strings.Contains(status.Convert(err).Message(), "connection error: desc = \"transport: Error while dialing")
-}
-
-// plainStatus leaves the part of a transport's error that says what happened.
-func plainStatus(err error) string {
-	text := status.Convert(err).Message()
-	if i := strings.LastIndex(text, "dial tcp"); i >= 0 {
-		text = strings.TrimSuffix(text[i:], `"`)
+// unreached says why no server could be reached at all.
+func unreached(nobody []*reach.Error) error {
+	texts, missing := make([]string, 0, len(nobody)), false
+	for _, e := range nobody {
+		texts = append(texts, e.Error())
+		missing = missing || !e.Other
 	}
-	return text
+	text := strings.Join(texts, "; ")
+	if missing {
+		text += "; is \"pawl serve\" running, and is --servers right?"
+	}
+	return failed(exitUnavailable, "%s", text)
 }
 
 // refusedOf finds the refusal in the answer to a call; nil when there is none.

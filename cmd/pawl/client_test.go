@@ -86,7 +86,16 @@ func TestUsageOfCommands(t *testing.T) {
 		{[]string{"acquire", ""}, "1 to 512 bytes"},
 		{[]string{"acquire", "a\nb"}, "control character"},
 		{[]string{"acquire", strings.Repeat("n", 513)}, "512"},
-		{[]string{"acquire", "a", "b"}, "too many arguments"},
+		{[]string{"acquire", "a", ""}, "1 to 512 bytes"},
+		{[]string{"acquire", "a", "--slots", "0"}, "1 to 10000"},
+		{[]string{"acquire", "a", "--slots", "-1"}, "1 to 10000"},
+		{[]string{"acquire", "a", "--slots", "10001"}, "1 to 10000"},
+		{[]string{"acquire", "a", "--slots", "4294967297"}, "1 to 10000"},
+		{[]string{"acquire", "a", "--slots", "x"}, "--slots"},
+		{[]string{"acquire", "a", "--slots", "2", "--shared"}, "expected one"},
+		{[]string{"acquire", "a", "--lock-delay", "-1s"}, "0 to 1h"},
+		{[]string{"acquire", "a", "--lock-delay", "61m"}, "0 to 1h"},
+		{[]string{"acquire", "a", "--value", strings.Repeat("v", 65537)}, "65536"},
 		{[]string{"acquire", "a", "--ttl", "10"}, `"10s"`},
 		{[]string{"acquire", "a", "--ttl", "0s"}, "1s to 24h"},
 		{[]string{"acquire", "a", "--ttl", "25h"}, "1s to 24h"},
@@ -117,7 +126,7 @@ func TestHelpBeginsWithTheDemo(t *testing.T) {
 	if demo < 0 || acquire < demo || strings.Contains(r.stdout, "demo-worker") || strings.Contains(r.stdout, "__watch") {
 		t.Errorf("the help is:\n%s", r.stdout)
 	}
-	for _, c := range []string{"serve", "run", "acquire", "renew", "release", "ls", "show", "break", "status"} {
+	for _, c := range []string{"serve", "run", "elect", "leader", "acquire", "renew", "release", "ls", "show", "break", "status"} {
 		contains(t, want(t, 0, c, "--help").stdout, "Examples:", "Exit codes:")
 	}
 	contains(t, want(t, 0, "version").stdout, "pawl ")
@@ -211,7 +220,7 @@ func TestServersAreTriedInTurn(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r := want(t, exitUnavailable, "ls", "--servers", nobody)
-	contains(t, r.stderr, "no server can be reached", "connection refused", "pawl serve")
+	contains(t, r.stderr, "no server answers at", "connection refused", "pawl serve")
 }
 
 func closedPort(t *testing.T) string {

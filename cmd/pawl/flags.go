@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pawlproject/pawl/internal/reach"
 )
 
 // durationFlag is a duration that knows whether it was given: an absent wait
@@ -85,7 +87,7 @@ func serverList(cmd *cobra.Command, flag []string) ([]string, error) {
 	servers := make([]string, 0, len(list))
 	for _, s := range list {
 		s = strings.TrimSpace(s)
-		if host, port, ok := cutPort(s); !ok || host == "" || port == "" {
+		if reach.CheckAddress(s) != nil {
 			return nil, usage(cmd, "%s names the server %q; expected host:port, such as %s", from, s, serversDefault)
 		}
 		servers = append(servers, s)
@@ -94,14 +96,6 @@ func serverList(cmd *cobra.Command, flag []string) ([]string, error) {
 		return nil, usage(cmd, "%s names no server; expected host:port, such as %s", from, serversDefault)
 	}
 	return servers, nil
-}
-
-func cutPort(s string) (host, port string, ok bool) {
-	i := strings.LastIndexByte(s, ':')
-	if i < 0 || strings.ContainsAny(s, "/ ") {
-		return "", "", false
-	}
-	return s[:i], s[i+1:], true
 }
 
 // hostLabel names this machine to whoever looks at a list of locks.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,9 +18,11 @@ func newLs() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX]",
-		Short: "List names that are held or waited for",
-		Long: `Ls lists, in byte order, the names that are held or waited for: all of them, or
-those that begin with PREFIX. A free name is not listed.
+		Short: "List names that are held, waited for or closed",
+		Long: `Ls lists, in byte order, the names that are held, waited for, or closed by a
+lock-delay: all of them, or those that begin with PREFIX. A free name is not
+listed. HELD says how: as a lock, shared, as a slot with its number and how many
+there are, or closed and for how long.
 
 ` + exitHelp,
 		Example: `  pawl ls
@@ -34,7 +38,7 @@ those that begin with PREFIX. A free name is not listed.
 			q.Prefix = args[0]
 		}
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
-			rows := [][]string{{"NAME", "TOKEN", "HOLDER", "LABEL", "SINCE", "EXPIRES IN", "WAITERS"}}
+			rows := [][]string{{"NAME", "HELD", "TOKEN", "HOLDER", "LABEL", "SINCE", "EXPIRES IN", "WAITERS", "VALUE"}}
 			err := list(ctx, c, q, func(l rest.LockBody) error {
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), l)
@@ -54,17 +58,51 @@ those that begin with PREFIX. A free name is not listed.
 func lockRows(l rest.LockBody) [][]string {
 	waiters := strconv.Itoa(len(l.Waiters))
 	if len(l.Holders) == 0 {
-		return [][]string{{shown(l.Name), "-", "-", "-", "-", "-", waiters}}
+		held := "-"
+		if l.ClosedFor > 0 {
+			held = "closed for " + tenths(l.ClosedFor)
+		}
+		return [][]string{{shown(l.Name), held, "-", "-", "-", "-", "-", waiters, "-"}}
 	}
 	var rows [][]string
-	for _, h := range l.Holders {
+	for i, h := range l.Holders {
+		value := "-"
+		if i == 0 {
+			value = shown(clip(string(l.Value)))
+		}
 		rows = append(rows, []string{
-			shown(l.Name), strconv.FormatUint(uint64(h.Token), 10), shown(h.Holder), shown(h.Label),
-			h.Since.Format(time.RFC3339), time.Duration(h.ExpiresIn).Round(100 * time.Millisecond).String(), waiters,
+			shown(l.Name), heldAs(l, h), strconv.FormatUint(uint64(h.Token), 10), shown(h.Holder), shown(h.Label),
+			h.Since.Format(time.RFC3339), tenths(h.ExpiresIn), waiters, value,
 		})
 	}
 	return rows
 }
+
+// clip leaves of a value what a column has room for; "pawl show" has it all.
+func clip(s string) string {
+	const columnMax = 40
+	if r := []rune(s); len(r) > columnMax {
+		return string(r[:columnMax-1]) + "…"
+	}
+	return s
+}
+
+// heldAs says in a column how a holder holds a name.
+func heldAs(l rest.LockBody, h rest.HolderBody) string {
+	held := "exclusive"
+	switch {
+	case h.Shared:
+		held = "shared"
+	case l.Slots > 0:
+		held = fmt.Sprintf("slot %d of %d", h.Slot, l.Slots)
+	}
+	if h.Breaking {
+		held += ", breaking"
+	}
+	return held
+}
+
+func tenths(d rest.Duration) string { return time.Duration(d).Round(100 * time.Millisecond).String() }
 
 // list visits every page.
 func list(ctx context.Context, c *client, q *linkpb.ListRequest, each func(rest.LockBody) error) error {
@@ -93,8 +131,8 @@ func newShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show who holds a name and who waits for it",
-		Long: `Show prints the holder of a name, with the token that "pawl break" asks for, and
-the queue in its order.
+		Long: `Show prints the holders of a name, with the tokens that "pawl break" asks for, the
+value of the first of them, and the queue in its order.
 
 ` + exitHelp,
 		Example: `  pawl show orders/7`,
@@ -118,18 +156,44 @@ the queue in its order.
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), lock)
 			}
-			rows := [][]string{}
-			for _, h := range lock.Holders {
-				rows = append(rows, []string{shown(lock.Name) + " is " + describe(h)})
-			}
-			if len(lock.Holders) == 0 {
-				rows = append(rows, []string{shown(lock.Name) + " is free"})
-			}
-			for i, w := range lock.Waiters {
-				rows = append(rows, []string{"waiter " + strconv.Itoa(i+1) + ": " + shown(w.Label) + " (" + shown(w.Holder) + ")"})
-			}
-			return printTable(cmd.OutOrStdout(), rows)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(showLines(lock), "\n"))
+			return err
 		})
 	}
 	return cmd
+}
+
+// showLines tells all there is to know of a name.
+func showLines(l rest.LockBody) []string {
+	var lines []string
+	name := shown(l.Name)
+	if l.Slots > 0 {
+		lines = append(lines, fmt.Sprintf("%s: %d of %d slots in use", name, l.SlotsInUse, l.Slots))
+	}
+	for _, h := range l.Holders {
+		what := name
+		if l.Slots > 0 {
+			what = fmt.Sprintf("slot %d", h.Slot)
+		}
+		lines = append(lines, what+" is "+describe(h))
+	}
+	switch {
+	case l.ClosedFor > 0 && len(l.Holders) > 0:
+		lines = append(lines, fmt.Sprintf("%s is closed to others for %v", name, time.Duration(l.ClosedFor)))
+	case l.ClosedFor > 0:
+		lines = append(lines, fmt.Sprintf("%s is closed for %v: its lease ended without its holder's doing", name, time.Duration(l.ClosedFor)))
+	case len(l.Holders) == 0:
+		lines = append(lines, name+" is free")
+	}
+	if len(l.Value) > 0 {
+		lines = append(lines, "value: "+shown(string(l.Value)))
+	}
+	for i, w := range l.Waiters {
+		line := fmt.Sprintf("waiter %d: %s (%s)", i+1, shown(w.Label), shown(w.Holder))
+		if w.Shared {
+			line += ", to share it"
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }

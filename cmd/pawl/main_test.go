@@ -225,6 +225,10 @@ type lease struct {
 	FencingToken                            string `json:"fencing_token"`
 	Fence                                   string
 	Slot                                    int
+	Names                                   []struct {
+		Name, Fence string
+		Slot        int
+	}
 }
 
 func (s *served) acquire(args ...string) lease {
@@ -242,14 +246,23 @@ func read[T any](t testing.TB, text string) (v T) {
 
 // lock is what show --json prints.
 type lock struct {
-	Name    string
-	Holders []struct {
+	Name       string
+	Slots      int
+	SlotsInUse int `json:"slots_in_use"`
+	Value      []byte
+	ClosedFor  string `json:"closed_for"`
+	Holders    []struct {
 		FencingToken string `json:"fencing_token"`
 		Holder       string
 		Label        string
 		Breaking     bool
+		Shared       bool
+		Slot         int
 	}
-	Waiters []struct{ Holder, Label string }
+	Waiters []struct {
+		Holder, Label string
+		Shared        bool
+	}
 }
 
 func (s *served) show(name string) lock {

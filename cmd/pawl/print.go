@@ -56,13 +56,17 @@ func shown(s string) string {
 }
 
 func lockBody(l *linkpb.Lock) rest.LockBody {
-	b := rest.LockBody{Name: l.GetName(), Holders: []rest.HolderBody{}, Waiters: []rest.WaiterBody{}}
+	b := rest.LockBody{
+		Name: l.GetName(), Slots: l.GetSlots(), Value: l.GetValue(), ClosedFor: rest.ClosedFor(time.Duration(l.GetClosedForNano())),
+		Holders: []rest.HolderBody{}, Waiters: []rest.WaiterBody{},
+	}
 	for _, h := range l.GetHolders() {
 		b.Holders = append(b.Holders, holderBody(h))
 	}
 	for _, w := range l.GetWaiters() {
-		b.Waiters = append(b.Waiters, rest.WaiterBody{Holder: w.GetHolder(), Label: w.GetLabel()})
+		b.Waiters = append(b.Waiters, rest.WaiterBody{Holder: w.GetHolder(), Label: w.GetLabel(), Shared: w.GetShared()})
 	}
+	b.Count()
 	return b
 }
 
@@ -81,8 +85,12 @@ func holderBody(h *linkpb.Holder) rest.HolderBody {
 
 // describe says who holds a name, with all that a break needs.
 func describe(h rest.HolderBody) string {
-	text := fmt.Sprintf("held by %s (%s) with token %d since %s, expires in %v unless renewed",
-		shown(h.Label), shown(h.Holder), h.Token, h.Since.Format(time.RFC3339), time.Duration(h.ExpiresIn))
+	how := "held"
+	if h.Shared {
+		how = "shared"
+	}
+	text := fmt.Sprintf("%s by %s (%s) with token %d since %s, expires in %v unless renewed",
+		how, shown(h.Label), shown(h.Holder), h.Token, h.Since.Format(time.RFC3339), time.Duration(h.ExpiresIn))
 	if h.Breaking {
 		text += ", asked to let go"
 	}

@@ -43,8 +43,8 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 		}
 	}
 	in(groupStart, newDemo(), newServe())
-	in(groupHold, newRun(), newAcquire(), newRenew(), newRelease())
-	in(groupOperate, newLs(), newShow(), newBreak(), newStatus())
+	in(groupHold, newRun(), newElect(), newAcquire(), newRenew(), newRelease())
+	in(groupOperate, newLs(), newShow(), newLeader(), newBreak(), newStatus())
 	in(groupOther, newVersion())
 	root.AddCommand(newDemoWorker())
 	root.SetHelpCommandGroupID(groupOther)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +22,11 @@ type runFlags struct {
 	args    []string
 	servers []string
 
+	// election: others shall see value, and there need be no command.
+	election bool
+	value    string
+
+	mode      modeFlags
 	nonblock  bool
 	wait      durationFlag
 	ttl       durationFlag
@@ -35,38 +41,52 @@ type runFlags struct {
 }
 
 func newRun() *cobra.Command {
-	v := runFlags{
-		ttl:     durationFlag{value: locktable.TTLDefault},
-		contain: choiceFlag{string(supervise.ContainAuto), []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}},
-	}
+	var v runFlags
 	cmd := &cobra.Command{
 		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a lease",
 		Long: `Run acquires the lease of NAME, runs the command under it, renews the lease as
-long as the command runs, and releases it when nothing of the command is left.
-No shell is involved. The command finds its lease in PAWL_NAME,
-PAWL_FENCING_TOKEN, PAWL_FENCE and PAWL_CELL, has the standard input and output
-to itself, and gets HUP, INT, QUIT, TERM, USR1 and USR2 passed on.
+long as the command runs, and releases it when the command has ended: what is
+left of it then, in the background for instance, is ended first (KILL). No shell
+is involved. The command finds its lease in PAWL_NAME,
+PAWL_FENCING_TOKEN, PAWL_FENCE, PAWL_CELL and PAWL_SLOT (0 without --slots), has
+the standard input and output to itself, and gets HUP, INT, QUIT, TERM, USR1 and
+USR2 passed on.
 
 When the lease cannot be renewed, the command is asked to end in time (--signal),
 and killed with all its descendants before anybody else can be granted the name.
 That is best effort: what makes it safe is a guard at the resource that the
 command writes to. When run itself is killed, others are granted the name after
-its TTL.
+its TTL. The command is ended in the same way when no server answers for more than
+about 0.6 of the TTL, and when its holder is asked to let go ("pawl break").
+
+While it waits for its turn run says for whom, and asks servers that cannot be
+reached again, for 10s at most; -n does not.
 
 Exit codes: the command's, or 128+n when signal n ended it; 64 invalid usage, 69
-no server reachable, 70 the lease was lost (whatever the command's own), 75 not
-acquired (or --conflict-exit-code), 77 not allowed, 126 the command cannot be
-run, 127 there is none. --status-fd tells whose code it is.`,
+no server reachable, 70 the lease was lost, or given up as asked (whatever the
+command's own), 75 not acquired (or --conflict-exit-code), 77 not allowed, 126 the
+command cannot be run, 127 there is none. --status-fd tells whose code it is.`,
 		Example: `  pawl run nightly -- ./report.sh                   wait for the turn
   pawl run nightly -n -E 0 -- ./report.sh           skip it when somebody else is at it
+  pawl run gpu --slots 4 -- sh -c 'CUDA_VISIBLE_DEVICES=$((PAWL_SLOT-1)) ./train'
   pawl run leader/billing --ttl 30s -k 10s -- ./billing --serve
   pawl run deploy -w 5m -- sh -c 'deploy --token "$PAWL_FENCING_TOKEN"'`,
 	}
 	f := cmd.Flags()
-	servers := serversFlag(f)
 	f.BoolVarP(&v.nonblock, "nonblock", "n", false, "do not wait: one try")
 	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
+	v.mode.register(f)
+	v.register(cmd)
+	return cmd
+}
+
+// register adds what run and elect have in common.
+func (v *runFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	servers := serversFlag(f)
+	v.ttl.value = locktable.TTLDefault
+	v.contain = choiceFlag{string(supervise.ContainAuto), []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}}
 	f.Var(&v.ttl, "ttl", "how long the lease outlives the last sign of life; about how long others wait after a crash")
 	f.VarP(&v.killAfter, "kill-after", "k", "time between the request to end and the kill (default 5s, at most a third of the TTL)")
 	f.StringVar(&v.signal, "signal", "TERM", "signal that asks the command to end")
@@ -74,7 +94,7 @@ run, 127 there is none. --status-fd tells whose code it is.`,
 	f.IntVarP(&v.conflict, "conflict-exit-code", "E", supervise.CodeNotAcquired, "exit code when the lease is not acquired")
 	f.Var(&v.contain, "contain", "how the command's descendants are found")
 	f.IntVar(&v.statusFD, "status-fd", -1, "file descriptor that gets one line of JSON about the end")
-	f.BoolVar(&v.json, "json", false, "what run itself has to say goes to the standard error as lines of JSON")
+	f.BoolVar(&v.json, "json", false, "what "+cmd.Name()+" itself has to say goes to the standard error as lines of JSON")
 	f.BoolVarP(&v.quiet, "quiet", "q", false, "say nothing but errors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		list, err := serverList(cmd, *servers)
@@ -86,15 +106,16 @@ run, 127 there is none. --status-fd tells whose code it is.`,
 			return err
 		}
 		v.servers = list
-		return runUnderLease(cmd, &v)
+		return runUnderLease(cmd, v)
 	}
-	return cmd
 }
 
 // settle checks what the command line says before anything is asked of a server.
 func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
+	case v.election && dash < 0 && len(args) == 1:
+		// No command is meant.
 	case len(args) == 0 || dash == 0:
 		return usage(cmd, "NAME is missing; expected NAME -- COMMAND")
 	case dash < 0:
@@ -108,8 +129,14 @@ func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
 	if v.nonblock && v.wait.given {
 		return usage(cmd, "both --nonblock and --wait are given; expected one of them")
 	}
-	if err := checkAcquire(cmd, v.name, durationFlag{v.ttl.value, true}, v.wait, v.label, ""); err != nil {
+	if err := checkAcquire(cmd, args[:1], durationFlag{v.ttl.value, true}, v.wait, v.label, ""); err != nil {
 		return err
+	}
+	if err := v.mode.check(cmd); err != nil {
+		return err
+	}
+	if err := locktable.ValidValue([]byte(v.value)); err != nil {
+		return usage(cmd, "--value: %v", err)
 	}
 	if v.conflict < 0 || v.conflict > 255 {
 		return usage(cmd, "--conflict-exit-code is %d; expected 0 to 255", v.conflict)
@@ -139,6 +166,8 @@ func (v *runFlags) settleTimes(cmd *cobra.Command) error {
 		v.killAfter.value = supervise.DefaultKillAfter(v.ttl.value)
 	}
 	switch ttl, kill := v.ttl.value, v.killAfter.value; {
+	case len(v.args) == 0:
+		return nil // nothing is to be killed
 	case kill < 0:
 		return usage(cmd, "--kill-after is %v; expected 0s or more", kill)
 	case kill > locktable.TTLMax:
@@ -174,6 +203,9 @@ func signalOf(s string) syscall.Signal {
 type words struct {
 	lines chan string
 	done  chan struct{}
+
+	mu    sync.Mutex
+	ended bool
 }
 
 func speak(f *os.File) *words {
@@ -188,6 +220,11 @@ func speak(f *os.File) *words {
 }
 
 func (w *words) say(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
 	select {
 	case w.lines <- line:
 	default:
@@ -196,7 +233,10 @@ func (w *words) say(line string) {
 
 // end waits a moment for what was said to be written.
 func (w *words) end() {
+	w.mu.Lock()
+	w.ended = true
 	close(w.lines)
+	w.mu.Unlock()
 	late, cancel := boundedBy(200 * time.Millisecond)
 	defer cancel()
 	select {

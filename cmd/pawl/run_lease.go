@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,7 +17,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pawlproject/pawl"
-	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/supervise"
 )
 
@@ -28,8 +29,6 @@ const (
 	// release at the end.
 	partMax    = 700 * time.Millisecond
 	partingMax = 2 * time.Second
-	// activeTTLUsual stands in for a server's that did not tell its own.
-	activeTTLUsual = 3 * time.Second
 )
 
 // running is a run from its first request to its exit code.
@@ -44,10 +43,12 @@ func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	defer signal.Stop(caught)
 	r := &running{runFlags: v, words: speak(os.Stderr), signals: caught}
 	outcome, err := r.run(cmd.Context())
-	if err != nil && !v.json {
+	// Whoever takes a held name for a success and wants no words gets none.
+	silent := v.quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
+	if err != nil && !v.json && !silent {
 		r.words.say(cmd.CommandPath() + ": " + textOf(err))
 	}
-	if v.json {
+	if v.json && !silent {
 		r.event("ended", map[string]any{"outcome": outcome, "error": textOf(err)})
 	}
 	v.report(outcome)
@@ -70,22 +71,36 @@ func (r *running) event(what string, with map[string]any) {
 	}
 }
 
+func (r *running) verb() string {
+	if r.election {
+		return "elect"
+	}
+	return "run"
+}
+
 // notice tells what happens beside the ordinary.
 func (r *running) notice(line string) {
-	switch {
-	case r.quiet:
-	case r.json:
+	if !r.quiet {
+		r.alarm(line)
+	}
+}
+
+// alarm tells what goes wrong, to whoever wants to hear of errors alone, too.
+func (r *running) alarm(line string) {
+	if r.json {
 		r.event("notice", map[string]any{"text": line})
-	default:
-		r.words.say("pawl run: " + line)
+	} else {
+		r.words.say("pawl " + r.verb() + ": " + line)
 	}
 }
 
 func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
-	if _, err := supervise.Find(r.args[0], os.Environ()); err != nil {
-		var start *supervise.StartError
-		errors.As(err, &start)
-		return start.Outcome(), err
+	if len(r.args) > 0 {
+		if _, err := supervise.Find(r.args[0], os.Environ()); err != nil {
+			var start *supervise.StartError
+			errors.As(err, &start)
+			return start.Outcome(), err
+		}
 	}
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -106,21 +121,28 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	if r.json && !r.quiet {
 		r.event("acquired", map[string]any{"fencing_token": lease.Token(), "fence": f.Token, "cell": f.Cell})
 	}
+	if len(r.args) == 0 {
+		return r.hold(ctx, lease)
+	}
 	followed, err := supervise.Follow(lease, r.ttl.value)
 	if err != nil {
 		return supervise.Failed(supervise.CodeNotExecutable, supervise.ReasonNotStarted), err
 	}
 	defer followed.Stop()
+	heard := &renewals{running: r, lease: lease}
+	go heard.watch(client.Events())
 	return supervise.Run(ctx, supervise.Job{
 		Args: r.args,
 		Env: supervise.Environ(os.Environ(), "PAWL_NAME="+r.name, "PAWL_FENCING_TOKEN="+lease.Token().String(),
-			"PAWL_FENCE="+f.Token.String(), "PAWL_CELL="+f.Cell),
+			"PAWL_FENCE="+f.Token.String(), "PAWL_CELL="+f.Cell, "PAWL_SLOT="+strconv.Itoa(lease.Slot())),
 		Signal:    signalOf(r.signal),
 		KillAfter: r.killAfter.value,
 		Margin:    supervise.Margin(r.ttl.value),
 		Contain:   supervise.Contain(r.contain.value),
 		Signals:   r.signals,
 		Notice:    r.notice,
+		Losing:    r.alarm,
+		Overdue:   heard.overdue,
 	}, followed)
 }
 
@@ -157,6 +179,14 @@ func (r *running) watchSignals(end context.CancelCauseFunc) func() syscall.Signa
 
 // acquire waits for the lease as long as it was told.
 func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error) {
+	if os.Getenv("PAWL_NAME") == r.name && !r.mode.shared {
+		r.notice(fmt.Sprintf("this runs under a lease of %s already (PAWL_NAME): a second one is not granted before the first has ended", shown(r.name)))
+	}
+	asking := &client{servers: r.servers, conns: map[string]*grpc.ClientConn{}}
+	defer asking.close()
+	if err := r.probe(ctx, asking); err != nil {
+		return nil, nil, err
+	}
 	patience := connectMax
 	if r.nonblock || r.wait.given {
 		patience = min(max(r.wait.value, connectMin), connectMax)
@@ -167,62 +197,73 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 	if err != nil {
 		return nil, nil, err
 	}
-	if !r.quiet {
-		go r.warn(ctx)
-	}
 	if r.nonblock || r.wait.given && r.wait.value == 0 {
-		l, err := client.TryAcquire(ctx, r.name)
+		l, err := client.TryAcquire(ctx, r.name, r.options()...)
 		return client, l, err
 	}
+	var done context.CancelFunc
 	if r.wait.given {
-		var done context.CancelFunc
 		ctx, done = context.WithTimeout(ctx, r.wait.value)
-		defer done()
+	} else {
+		ctx, done = context.WithCancel(ctx)
 	}
-	l, err := client.Acquire(ctx, r.name)
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	defer done()
+	if !r.quiet {
+		telling.Go(func() { r.tellHolder(ctx, asking) })
+	}
+	if r.election {
+		l, err := client.Campaign(ctx, r.name, []byte(r.value), r.options()...)
+		return client, l, err
+	}
+	l, err := client.Acquire(ctx, r.name, r.options()...)
 	return client, l, err
 }
 
-// warn says when every take-over would end the command.
-func (r *running) warn(ctx context.Context) {
-	activeTTL := activeTTLUsual
-	c := &client{servers: r.servers, conns: map[string]*grpc.ClientConn{}}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(ctx, connectMax)
-	defer cancel()
-	_ = c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
-		s, err := l.Status(ctx, &linkpb.StatusRequest{})
-		if err == nil && s.GetActiveTtlNano() > 0 {
-			activeTTL = time.Duration(s.GetActiveTtlNano())
-		}
-		return err
-	})
-	if ctx.Err() == nil && !supervise.RidesOutTakeover(r.ttl.value, r.killAfter.value, activeTTL) {
-		r.notice(fmt.Sprintf("a TTL of %v with a --kill-after of %v does not cover a take-over (%v): each will end the command",
-			r.ttl.value, r.killAfter.value, activeTTL+2*time.Second))
+func (r *running) options() []pawl.AcquireOption {
+	o := []pawl.AcquireOption{pawl.LockDelay(r.mode.lockDelay.value)}
+	if r.mode.shared {
+		o = append(o, pawl.Shared())
 	}
+	if r.mode.slots > 0 {
+		o = append(o, pawl.Slots(int(r.mode.slots)))
+	}
+	return o
 }
 
 // notAcquired finds the code for why there is no lease. Whatever it was, the
 // command was not started.
 func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	var held *pawl.HeldError
+	var told *exitError
 	switch {
+	case errors.As(err, &told):
+		return supervise.Failed(told.code, reasonFor[told.code]), err
+	case refusedOf(err) != nil:
+		code, text := exitOf(err)
+		return supervise.Failed(code, reasonFor[code]), errors.New(text)
 	case errors.As(err, &held):
 		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired),
 			fmt.Errorf("%s is held by %s (%s) with token %d since %s", shown(r.name), shown(held.Label), shown(held.Handle), held.Token, held.Since.Format(time.RFC3339))
 	case errors.Is(err, pawl.ErrDenied):
 		return supervise.Failed(supervise.CodeDenied, supervise.ReasonDenied), err
-	case errors.Is(err, pawl.ErrInvalid):
+	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrConflict):
+		// A name that is used otherwise is no matter of waiting, nor of -E.
 		return supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage), err
 	case errors.Is(err, pawl.ErrUnavailable):
 		return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 	case errors.Is(err, context.DeadlineExceeded):
 		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", shown(r.name), r.wait.value)
-	case errors.Is(err, pawl.ErrExhausted), errors.Is(err, pawl.ErrConflict):
+	case errors.Is(err, pawl.ErrExhausted):
 		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), err
 	}
 	return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
+}
+
+// reasonFor are the reasons of what the search for a server can end with.
+var reasonFor = map[int]string{
+	exitUsage: supervise.ReasonUsage, exitUnavailable: supervise.ReasonUnreachable, exitDenied: supervise.ReasonDenied,
 }
 
 // parting closes a client, which releases its lease, within a bound: the server

@@ -61,6 +61,9 @@ func TestServeStopsOnSignals(t *testing.T) {
 		if code := s.stop(sig); code != 0 {
 			t.Errorf("after %v it ended with %d:\n%s", sig, code, s.said())
 		}
+		if said := s.said(); strings.Contains(said, `"level":"WARN"`) || strings.Contains(said, `"level":"ERROR"`) {
+			t.Errorf("a clean stop is logged as trouble:\n%s", said)
+		}
 		_ = waiter.Process.Kill() // it may have given up by itself
 		_ = waiter.Wait()
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
-	"github.com/pawlproject/pawl/internal/store"
 )
 
 func newStatus() *cobra.Command {
@@ -53,8 +52,7 @@ func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
 		Store: a.GetStore(), Batch: rest.Number(a.GetBatch()),
 		StoreUsed: bytes(a.GetStoreUsedBytes()), StoreQuota: bytes(a.GetStoreQuotaBytes()), DiskFree: bytes(a.GetDiskFreeBytes()),
-		Tight:      store.Usage{Used: a.GetStoreUsedBytes(), Quota: a.GetStoreQuotaBytes(), Free: a.GetDiskFreeBytes()}.Tight(),
-		RolledBack: a.GetRolledBack(), Version: a.GetVersion(),
+		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Version: a.GetVersion(),
 	}
 }
 

@@ -68,6 +68,17 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return string(e.Reason) + ": " + e.Message }
 
+// Renewal answers the renewal of a lease.
+type Renewal struct {
+	// Session is the id of the lease's session when the lease has it to itself,
+	// and its public handle otherwise.
+	Session string
+	TTL     time.Duration
+	// Breaking: the holder is asked to let go, for this Reason.
+	Breaking bool
+	Reason   string
+}
+
 // Hello is what a stream begins with.
 type Hello struct {
 	// Session is the id to go on with; empty: open one with TTL and Label.

@@ -61,7 +61,10 @@ func (c *Cell) leave(x *call) {
 // ask submits a command that is never refused for want of room and waits for
 // its answer. make is given the call to be answered.
 func (c *Cell) ask(ctx context.Context, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
-	x := newCall()
+	return c.askBy(ctx, newCall(), make)
+}
+
+func (c *Cell) askBy(ctx context.Context, x *call, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
 	t := c.enter(x)
 	defer c.leave(x)
 	if t == nil || !t.intake.add(make(x)) {

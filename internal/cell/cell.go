@@ -69,10 +69,17 @@ type published struct {
 	batch uint64
 }
 
+// ActiveTTLDefault is how long a standby waits for a sign of the active server
+// when nothing else was said.
+const ActiveTTLDefault = 3 * time.Second
+
 // New returns a cell that does not run yet.
 func New(o Options) *Cell {
 	if o.Limits == (locktable.Limits{}) {
 		o.Limits = locktable.DefaultLimits
+	}
+	if o.ActiveTTL <= 0 {
+		o.ActiveTTL = ActiveTTLDefault
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

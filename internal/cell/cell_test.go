@@ -128,7 +128,7 @@ func TestExpiryHandsOver(t *testing.T) {
 		if w := b.Granted.Waited; w > took || w < took-time.Second {
 			t.Errorf("waited %v of %v", w, took)
 		}
-		if _, _, err := s.RenewLease(t.Context(), a.ID); reasonOf(err) != locktable.Gone {
+		if _, err := s.RenewLease(t.Context(), a.ID); reasonOf(err) != locktable.Gone {
 			t.Errorf("renew of the expired lease: %v", err)
 		}
 	})
@@ -142,7 +142,7 @@ func TestRenewedLeaseIsKept(t *testing.T) {
 		a := s.acquire(t, "n", 2*time.Second, 0)
 		for range 20 {
 			time.Sleep(time.Second)
-			if _, _, err := s.RenewLease(t.Context(), a.ID); err != nil {
+			if _, err := s.RenewLease(t.Context(), a.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,7 +186,7 @@ func TestRestartKeepsWhatWasGranted(t *testing.T) {
 			s := start(t, disk, "a", true)
 			s.up(t)
 			for name, l := range held {
-				if _, _, err := s.RenewLease(t.Context(), l.ID); err != nil {
+				if _, err := s.RenewLease(t.Context(), l.ID); err != nil {
 					t.Fatalf("round %d: %s is lost: %v", round, name, err)
 				}
 			}
@@ -246,7 +246,7 @@ func TestSilentStore(t *testing.T) {
 				return err
 			},
 			"renew": func() error {
-				_, _, err := s.RenewLease(t.Context(), l.ID)
+				_, err := s.RenewLease(t.Context(), l.ID)
 				return err
 			},
 		} {
@@ -311,7 +311,7 @@ func TestSnapshotAndTheRest(t *testing.T) {
 			t.Errorf("status: %+v %v; %d leases were expected", st, err, len(held))
 		}
 		for name, l := range held {
-			if _, _, err := s.RenewLease(t.Context(), l.ID); err != nil {
+			if _, err := s.RenewLease(t.Context(), l.ID); err != nil {
 				t.Errorf("%s is lost: %v", name, err)
 			}
 		}
@@ -334,7 +334,7 @@ func TestStandbyTakesOver(t *testing.T) {
 			t.Fatalf("the standby answered: %v", err)
 		}
 		// A paused server is overtaken; when it goes on it finds out by itself.
-		if _, _, err := a.RenewLease(t.Context(), l.ID); err != nil {
+		if _, err := a.RenewLease(t.Context(), l.ID); err != nil {
 			t.Fatal(err)
 		}
 		a.store.Stall()
@@ -343,7 +343,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		if took := time.Since(begin); took > activeTTL+2*time.Second {
 			t.Errorf("take-over took %v", took)
 		}
-		if _, _, err := b.RenewLease(t.Context(), l.ID); err != nil {
+		if _, err := b.RenewLease(t.Context(), l.ID); err != nil {
 			t.Errorf("the lease is lost by a take-over: %v", err)
 		}
 		a.store.Resume()

@@ -144,11 +144,11 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 		c.table.Decide(now, x, &c.decided)
 	}
 	expiring := c.table.Tick(now, complete, portion, &c.decided)
-	working := c.table.Work(now, portion, &c.decided)
-	c.more = expiring || working
 	for _, x := range acquires {
 		c.acquire(now, x)
 	}
+	working := c.table.Work(now, portion, &c.decided)
+	c.more = expiring || working
 	c.gather()
 	c.close()
 	c.settle()

@@ -37,21 +37,23 @@ func (c *Cell) RenewSession(ctx context.Context, session string) (time.Duration,
 	return r.TTL, err
 }
 
-// RenewLease renews the session of a lease. It returns the session's id when
-// the lease has it to itself, its public handle otherwise, and its TTL.
-func (c *Cell) RenewLease(ctx context.Context, lease string) (session string, ttl time.Duration, err error) {
+// RenewLease renews the session of a lease.
+func (c *Cell) RenewLease(ctx context.Context, lease string) (Renewal, error) {
 	id, ok := parseID(lease)
 	if !ok {
-		return "", 0, c.gone("lease")
+		return Renewal{}, c.gone("lease")
 	}
 	r, err := c.renew(ctx, locktable.Renew{Lease: id.hash()})
 	if err != nil {
-		return "", 0, err
+		return Renewal{}, err
 	}
+	l := Renewal{TTL: r.TTL, Breaking: r.Breaking, Reason: r.Reason}
 	if own := id.ownSession(); own.hash() == r.Session {
-		return own.String(), r.TTL, nil
+		l.Session = own.String()
+	} else {
+		l.Session = c.handle(r.Session)
 	}
-	return c.handle(r.Session), r.TTL, nil
+	return l, nil
 }
 
 func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed, error) {
@@ -110,14 +112,26 @@ func (c *Cell) List(ctx context.Context, l locktable.List) (locktable.Page, erro
 
 // Break asks the holder to let go, or ends its lease at once.
 func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
-	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+	x := newCall()
+	x.late = func(a locktable.Answer) { c.logBreak(b, a) }
+	a, err := c.askBy(ctx, x, func(ref locktable.Ref) locktable.Command {
 		b.Ref = ref
 		return b
 	})
 	if err != nil {
 		return false, err
 	}
+	c.logBreak(b, a)
 	return a.(locktable.Broken).Ended, nil
+}
+
+// logBreak writes down a break, which is durable by the time of its answer,
+// whether its caller still waits for that or not.
+func (c *Cell) logBreak(b locktable.Break, a locktable.Answer) {
+	if done, ok := a.(locktable.Broken); ok {
+		c.o.Logger.Info("break", "name", b.Name, "token", uint64(b.Token), "ended", done.Ended,
+			"reason", b.Reason, "identity", b.Identity, "holder", done.Handle)
+	}
 }
 
 // Status describes the cell. A server that is not the active one answers from

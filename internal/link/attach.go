@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,10 +163,10 @@ func sort(stream *cell.Stream, c *cell.Message, r *linkpb.Request) bool {
 		a := locktable.Acquire{
 			Number: r.Number, Names: w.Acquire.Names, Mode: modeOf(w.Acquire.Shared, w.Acquire.Slots),
 			Slots: w.Acquire.Slots, Label: w.Acquire.Label, Value: w.Acquire.Value,
-			LockDelay: time.Duration(w.Acquire.LockDelayNano), Try: w.Acquire.Try,
+			LockDelay: time.Duration(w.Acquire.LockDelayNano), Try: w.Acquire.Try, Replaces: w.Acquire.Replaces,
 		}
 		if len(w.Acquire.Ticket) > 0 {
-			a.Ticket = stream.Place(r.Number, w.Acquire.Ticket)
+			a.Ticket = stream.Place(cmp.Or(a.Replaces, r.Number), w.Acquire.Ticket)
 		}
 		c.Acquires = append(c.Acquires, a)
 	case *linkpb.Request_Release:

@@ -79,11 +79,11 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 
 // RenewLease renews the session of a lease.
 func (s *Server) RenewLease(ctx context.Context, r *linkpb.RenewLeaseRequest) (*linkpb.RenewLeaseResponse, error) {
-	session, ttl, err := s.cell.RenewLease(ctx, r.Lease)
+	l, err := s.cell.RenewLease(ctx, r.Lease)
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	return &linkpb.RenewLeaseResponse{Session: session, TtlNano: int64(ttl)}, nil
+	return &linkpb.RenewLeaseResponse{Session: l.Session, TtlNano: int64(l.TTL), Breaking: l.Breaking, Reason: l.Reason}, nil
 }
 
 // Release ends a lease.
@@ -150,6 +150,7 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		StoreQuotaBytes:  st.Usage.Quota,
 		DiskFreeBytes:    st.Usage.Free,
 		RolledBack:       st.RolledBack,
+		Tight:            st.Tight,
 		Version:          s.o.Version,
 		Store:            s.o.Store,
 	}, nil

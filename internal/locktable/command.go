@@ -118,8 +118,11 @@ type Acquire struct {
 	Identity string
 	// Generation and Number are set for a request on a stream.
 	Generation, Number uint64
-	// Ticket is the place in the queue from before a take-over; zero: none.
+	// Ticket is the place in the queue from before a take-over, or that of the
+	// request that this one replaces; zero: none.
 	Ticket Place
+	// Replaces is the number under which the request was asked before, 0: none.
+	Replaces uint64
 	// Lease is set for a request without a stream, RequestKey and Salt when it
 	// can be repeated.
 	Lease      ID
@@ -219,6 +222,10 @@ type Renewed struct {
 	Number  uint64
 	Session ID
 	TTL     time.Duration
+	// Breaking tells whoever renewed by a lease that its holder is asked to let
+	// go, and Reason why. Streams are told by a Notice.
+	Breaking bool
+	Reason   string
 }
 
 // Granted is a lease.
@@ -247,8 +254,12 @@ type Waiting struct{ Place Place }
 // Done: as asked.
 type Done struct{}
 
-// Broken answers a Break: ended, or the holder was asked.
-type Broken struct{ Ended bool }
+// Broken answers a Break: ended, or the holder was asked. Handle is the
+// holder's.
+type Broken struct {
+	Ended  bool
+	Handle string
+}
 
 // Refused says why not.
 type Refused struct {

@@ -27,6 +27,9 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 	if answered || t.repeated(now, c, args, d) {
 		return
 	}
+	if c.Replaces != 0 && s != nil {
+		c.Ticket = t.replace(now, s, c, d)
+	}
 	// Whoever waits already comes first.
 	for _, name := range c.Names {
 		if l := t.locks[name]; l != nil {
@@ -134,6 +137,26 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 		return false
 	}
 	return true
+}
+
+// replace ends the request that another one takes the place of, and returns the
+// place. A place is given on once: the old number is finished then.
+func (t *Table) replace(now Now, s *session, c Acquire, d *Decided) Place {
+	low := max(s.finished, s.finishedUp)
+	_, done := s.done[c.Replaces]
+	_, cancelled := s.cancelled[c.Replaces]
+	if c.Replaces < low || c.Replaces >= c.Number || done || cancelled {
+		return Place{}
+	}
+	put(&s.cancelled, c.Replaces, struct{}{})
+	if w := s.waiting[c.Replaces]; w != nil {
+		t.unjoin(w)
+		return w.place
+	}
+	if l := s.granted[c.Replaces]; l != nil {
+		t.release(now, l, d)
+	}
+	return c.Ticket
 }
 
 // repeated answers a request without a stream whose request id is known. A
@@ -391,7 +414,7 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 		d.refuse(c.Ref, 0, TokenMismatch, mismatch(k, c))
 		return
 	}
-	stream := l.session.stream
+	stream, handle := l.session.stream, t.handle(l.session)
 	switch {
 	case c.Now:
 		t.conclude(now, l, &recordpb.Event{
@@ -407,7 +430,7 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 		})
 		d.reply(stream, 0, Notice{Token: l.token, Reason: c.Reason})
 	}
-	d.reply(c.Ref, 0, Broken{Ended: c.Now})
+	d.reply(c.Ref, 0, Broken{Ended: c.Now, Handle: handle})
 }
 
 func mismatch(k *lock, c Break) string {

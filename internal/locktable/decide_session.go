@@ -266,10 +266,14 @@ func (t *Table) onStream(id ID, generation uint64, ref Ref, d *Decided) *session
 func (c Renew) decide(t *Table, now Now, d *Decided) {
 	s := t.sessions[c.Session]
 	gone := sessionGone
+	var a Renewed
 	if c.Lease != (ID{}) {
 		gone, s = leaseGone, nil
 		if l := t.byID[c.Lease]; l != nil && !l.session.over {
 			s = l.session
+			if l.breaking != nil {
+				a.Breaking, a.Reason = true, l.breaking.reason
+			}
 		}
 	}
 	if s == nil {
@@ -277,7 +281,8 @@ func (c Renew) decide(t *Table, now Now, d *Decided) {
 		return
 	}
 	t.touch(now, s, d)
-	d.reply(c.Ref, 0, Renewed{Session: s.id, TTL: s.ttl})
+	a.Session, a.TTL = s.id, s.ttl
+	d.reply(c.Ref, 0, a)
 }
 
 func (c Close) decide(t *Table, now Now, d *Decided) {

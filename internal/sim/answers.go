@@ -56,6 +56,11 @@ func (c *client) attached(x *stream, a locktable.Attached) {
 	if len(urgent)+len(acquires) > 0 {
 		c.message(0, urgent, acquires)
 	}
+	for _, k := range c.callers {
+		if c.plan.Fickle && c.rng.IntN(2) == 0 {
+			k.giveUp()
+		}
+	}
 }
 
 func (c *client) closed(x *stream, a locktable.Closed) {

@@ -20,16 +20,16 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 	}
 	switch a := reply.Answer.(type) {
 	case locktable.Granted:
-		if r.ledger.entries[a.Token] == nil && !r.rolled {
+		if r.ledger.entries[a.Token] == nil && !r.amnesty() {
 			r.world.fail("I3", "%s says that token %d is granted, and no durable batch does", s.name, a.Token)
 		}
 	case locktable.Attached:
 		x := reply.To.(*stream)
-		if r.ledger.sessions[x.session] == nil && !r.rolled {
+		if r.ledger.sessions[x.session] == nil && !r.amnesty() {
 			r.world.fail("I3", "%s says that a session is open, and no durable batch does", s.name)
 		}
 	case locktable.Done:
-		if release != nil && !release.over && !r.rolled {
+		if release != nil && !release.over && !r.amnesty() {
 			r.world.fail("I3", "%s says that token %d is released, and no durable batch does", s.name, release.token)
 		}
 	case locktable.Refused:

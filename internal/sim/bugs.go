@@ -30,7 +30,7 @@ var Bugs = []Bug{
 	{"repeated request answered without renewing", "locktable", "the caller counts the TTL from its last sending"},
 	{"cancel overtakes the request that is asked again", "locktable", "the request stands in line for nobody"},
 	{"break that frees at once", "locktable", "two hold the name"},
-	{"snapshot without the finished requests", "locktable", "a late request is granted once more after a take-over"},
+	{"snapshot without the finished requests", "cell", "a late request is granted once more after a take-over"},
 	{"cut that may land twice", "kvlog", "the second cut deletes what was acknowledged since the first"},
 	{"append that does not compare the tenure", "kvlog", "a batch of an ended tenure lands"},
 	{"hole not noticed", "kvlog", "batches behind a hole are no part of the log"},

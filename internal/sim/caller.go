@@ -49,12 +49,21 @@ func (k *caller) begin() {
 	}
 	mine := k.cycle
 	w.after(&c.process, between(c.rng, time.Millisecond, 3*time.Second), func() {
-		if k.cycle == mine && k.request == r && k.lease == nil {
-			w.tell(c.name, "gives up request %d for %s", r.number, r.name)
-			c.forget(r)
-			k.think()
+		if k.cycle == mine {
+			k.giveUp()
 		}
 	})
+}
+
+// giveUp withdraws the request if it is still waited for.
+func (k *caller) giveUp() {
+	r, c := k.request, k.client
+	if r == nil || k.lease != nil {
+		return
+	}
+	c.world.tell(c.name, "gives up request %d for %s", r.number, r.name)
+	c.forget(r)
+	k.think()
 }
 
 func (k *caller) granted(l *lease) {

@@ -138,6 +138,9 @@ func (c *client) tick() {
 		c.lose("its deadline has passed")
 	}
 	patience := max(c.plan.TTL/4, 300*time.Millisecond)
+	if c.plan.Patient {
+		patience = c.plan.TTL
+	}
 	if waited, awaited := c.window.Unanswered(now); c.stream != nil && awaited && waited > patience {
 		c.failed()
 	}

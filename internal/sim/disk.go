@@ -46,7 +46,11 @@ func (x wire) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	w := x.server.world
 	d := w.disk
 	if t.Writes() && chance(d.rng, d.weather().Repeat) {
-		w.at(w.now+between(d.rng, time.Millisecond, 20*time.Second), func() { d.repeat(x.server.name, t) })
+		late := 20 * time.Second
+		if d.rng.IntN(2) == 0 {
+			late = 500 * time.Millisecond
+		}
+		w.at(w.now+between(d.rng, time.Millisecond, late), func() { d.repeat(x.server.name, t) })
 	}
 	d.carry(x.server, f, func() outcome { return d.land(x.server.name, t) })
 	if !f.wait() {
@@ -117,10 +121,19 @@ func (d *disk) carry(s *server, f *fiber, do func() outcome) {
 		if d.down || s.cut {
 			return
 		}
-		o := do()
-		if !mute && s.life == life {
-			w.after(&s.process, back, func() { settle(o) })
+		o, due := do(), w.now+back
+		if mute || s.life != life {
+			return
 		}
+		w.after(&s.process, back, func() {
+			// A process that was stopped does not find things in the order in which
+			// they came.
+			if w.now > due+time.Millisecond {
+				w.after(&s.process, between(d.rng, 0, 2*time.Millisecond), func() { settle(o) })
+				return
+			}
+			settle(o)
+		})
 	})
 }
 

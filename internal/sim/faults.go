@@ -61,7 +61,7 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%v %d at %.3fs for %.3fs", f.Kind, f.Target+1, f.At.Seconds(), f.For.Seconds())
 }
 
-// drawFaults has one roll-back in every eighth world or so, and otherwise a few
+// drawFaults has one roll-back in every fifth world or so, and otherwise a few
 // faults of a few kinds: too many at once hide each other.
 func drawFaults(r *rand.Rand, p *Plan) []Fault {
 	var liked []Kind
@@ -73,8 +73,8 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 	if r.IntN(3) > 0 {
 		liked = append(liked, pick(r, PauseServer, CrashServer, CutServer, StopServer, SuspendServer))
 	}
-	if r.IntN(8) == 0 {
-		liked = append(liked, RollBack)
+	if r.IntN(5) == 0 {
+		liked = append(liked, RollBack, RollBack)
 	}
 	var all []Fault
 	rolled := false
@@ -105,6 +105,9 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 		f.For = between(r, 50*time.Millisecond, 1500*time.Millisecond)
 		if r.IntN(2) == 0 {
 			f.For = between(r, time.Second, 8*time.Second)
+		}
+		if f.Kind == RollBack && r.IntN(2) == 0 {
+			f.For = between(r, time.Millisecond, 300*time.Millisecond)
 		}
 		f.For = min(f.For, p.Calm-f.At)
 		all = append(all, f)

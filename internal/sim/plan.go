@@ -39,6 +39,11 @@ type ClientPlan struct {
 	Callers int
 	// Careless callers do not look at their deadline before they act.
 	Careless bool
+	// Patient clients wait a whole TTL for the answer to a renewal before they
+	// take the stream for dead.
+	Patient bool
+	// Fickle callers give up what they waited for when the stream comes back.
+	Fickle bool
 	// Eager callers hardly think between two leases.
 	Eager bool
 	// Writes at most under one lease.
@@ -75,6 +80,9 @@ func Draw(seed uint64) Plan {
 		Seed: seed, Servers: 1 + r.IntN(3), ActiveTTL: time.Duration(1+r.IntN(3)) * time.Second, Names: 1 + r.IntN(2),
 		Calm: between(r, 12*time.Second, 40*time.Second), SnapshotEvery: 5 + r.IntN(100),
 	}
+	if r.IntN(3) == 0 {
+		p.SnapshotEvery = 2 + r.IntN(6)
+	}
 	p.Stop = p.Calm + 6*time.Second
 	p.End = p.Stop + 60*time.Second
 	for i := range 1 + r.IntN(4) {
@@ -98,8 +106,9 @@ func Draw(seed uint64) Plan {
 
 func drawClient(r *rand.Rand, id int) ClientPlan {
 	return ClientPlan{
-		ID: id, TTL: between(r, time.Second, 5*time.Second).Round(time.Millisecond), Callers: 1 + r.IntN(2),
-		Careless: r.IntN(3) == 0, Eager: r.IntN(2) == 0, Writes: 1 + r.IntN(3),
+		ID: id, TTL: between(r, time.Second, 5*time.Second).Round(time.Millisecond), Callers: 1 + r.IntN(3),
+		Careless: r.IntN(3) == 0, Patient: r.IntN(3) == 0, Fickle: r.IntN(2) == 0, Eager: r.IntN(2) == 0,
+		Writes: 1 + r.IntN(3),
 	}
 }
 

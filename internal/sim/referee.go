@@ -37,9 +37,10 @@ type referee struct {
 	ever map[guard.Token]*entry
 	// leases that their holders may believe in.
 	leases []*lease
-	// rolled: the store has lost what it acknowledged; the promises of time are
-	// off.
-	rolled bool
+	// rolled: the store has lost what it acknowledged, at rolledAt; the promises
+	// of time are off.
+	rolled   bool
+	rolledAt time.Duration
 }
 
 type inForce struct {
@@ -205,7 +206,7 @@ func (d *disk) rollBack() {
 	w.tell("fault", "the store is back at batch %d, and was at %d", d.ledger.log, len(r.log))
 	d.Restore(*d.saved)
 	r.tally.Rollbacks++
-	r.rolled = true
+	r.rolled, r.rolledAt = true, w.now
 	log := r.log[:d.ledger.log]
 	r.log, r.behind, r.tenure, r.pointer = nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
 	highest, tally, last := r.highest, r.tally, r.last
@@ -216,6 +217,10 @@ func (d *disk) rollBack() {
 	}
 	r.highest, r.tally, r.last = highest, tally, last
 }
+
+// amnesty: the store was rolled back so shortly before that its servers may not
+// know it yet.
+func (r *referee) amnesty() bool { return r.rolled && r.world.now < r.rolledAt+10*time.Second }
 
 // same: a batch that a roll-back lost has landed again, late, with the grant that
 // was in it.

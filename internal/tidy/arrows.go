@@ -21,13 +21,13 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/trust", "internal/clock", "internal/hook", "guard"}},
+	{dir: ".", may: []string{"api", "internal/trust", "internal/clock", "internal/hook", "internal/reach", "guard"}},
 	{dir: "advise"},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
 		".", "internal/link", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
-		"internal/clock", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
+		"internal/clock", "internal/reach", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
 	}},
 	{dir: "cmd/pawl/etcdstore", may: []string{"internal/store", "internal/store/kvlog", "api", "internal/clock"}},
 	{dir: "guard"},
@@ -37,6 +37,7 @@ var rooms = []room{
 	{dir: "internal/hook", may: []string{"internal/clock"}},
 	{dir: "internal/link", may: []string{"internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
 	{dir: "internal/locktable", may: []string{"api", "guard"}},
+	{dir: "internal/reach"},
 	{dir: "internal/sim", may: []string{
 		"internal/locktable", "internal/cell", "internal/store", "internal/store/kvlog", "internal/store/memstore",
 		"internal/trust", "guard", "api", "internal/clock",

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// bodyMax bounds the bytes of a request's body.
-	bodyMax = 64 << 10
+	// bodyMax bounds the bytes of a request's body: a value and 64 names of the
+	// greatest length fit, however they are written.
+	bodyMax = 512 << 10
 	// bodyWait bounds the time that a body may take to arrive, answerWait the
 	// time that a client may take to read its answer.
 	bodyWait   = 10 * time.Second
@@ -119,7 +120,7 @@ func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string)
 	var tooBig *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooBig):
-		return invalid("the body is too large; expected at most 65536 bytes")
+		return invalid("the body is too large; expected at most 512 KiB")
 	case err != nil:
 		return invalid("the body did not arrive whole within 10s")
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -81,9 +80,9 @@ type openSessionInput struct {
 }
 
 func (s *service) openSession(ctx context.Context, in *openSessionInput) (*body[SessionBody], error) {
-	ttl, p := ttlOf(in.Body.TTL)
-	if p != nil {
-		return nil, p
+	ttl, err := ttlOf(in.Body.TTL)
+	if err != nil {
+		return nil, invalid(err.Error())
 	}
 	id, granted, err := s.cell.OpenSession(ctx, ttl, in.Body.Label, identityOf(ctx))
 	if err != nil {
@@ -93,14 +92,11 @@ func (s *service) openSession(ctx context.Context, in *openSessionInput) (*body[
 }
 
 // ttlOf keeps a stated zero from being taken for "the default".
-func ttlOf(d *Duration) (time.Duration, *Problem) {
+func ttlOf(d *Duration) (time.Duration, error) {
 	if d == nil {
 		return 0, nil
 	}
-	if err := locktable.ValidTTL(time.Duration(*d)); err != nil {
-		return 0, invalid(err.Error())
-	}
-	return time.Duration(*d), nil
+	return time.Duration(*d), locktable.ValidTTL(time.Duration(*d))
 }
 
 // identityOf is the caller's identity. There are none until callers can be told
@@ -126,77 +122,24 @@ func (s *service) closeSession(ctx context.Context, in *sessionInput) (*body[emp
 	return &body[empty]{}, nil
 }
 
-type acquireInput struct {
-	Body struct {
-		Name      string    `json:"name" doc:"What to lock: 1 to 512 bytes without control characters."`
-		TTL       *Duration `json:"ttl,omitempty" doc:"TTL of a session of the lease's own; 15s when absent. Not together with session."`
-		Session   *string   `json:"session,omitempty" doc:"Session that the lease shall belong to."`
-		Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the turn, at most 24h. Absent or 0s: one try."`
-		Label     string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
-		RequestID string    `json:"request_id,omitempty" doc:"Makes the request safe to repeat: a repeat finds the lease of the first. At most 128 bytes."`
-	}
-}
-
-// LeaseBody is a lease as its holder sees it. Lease and Session are
-// capabilities.
-type LeaseBody struct {
-	Lease   string   `json:"lease"`
-	Name    string   `json:"name"`
-	Token   Token    `json:"fencing_token"`
-	Fence   Token    `json:"fence" doc:"What the guard of this name is claimed and checked with."`
-	Cell    string   `json:"cell"`
-	Session string   `json:"session"`
-	TTL     Duration `json:"ttl" doc:"Counts from the grant."`
-	Waited  Duration `json:"waited" doc:"At most the time between the request and the grant."`
-	Slot    uint32   `json:"slot"`
-}
-
-func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBody], error) {
-	b := &in.Body
-	if b.TTL != nil && b.Session != nil {
-		return nil, invalid("both ttl and session are given; expected one: a lease of a session has the session's ttl")
-	}
-	if b.Session != nil && *b.Session == "" {
-		return nil, invalid("the session is empty; expected the id of a session, or none for a session of the lease's own")
-	}
-	ttl, p := ttlOf(b.TTL)
-	if p != nil {
-		return nil, p
-	}
-	r := cell.AcquireRequest{
-		Names: []string{b.Name}, TTL: ttl, Label: b.Label, RequestID: b.RequestID, Identity: identityOf(ctx),
-	}
-	if b.Session != nil {
-		r.Session = *b.Session
-	}
-	if b.Wait != nil {
-		r.Wait = time.Duration(*b.Wait)
-	}
-	l, err := s.cell.Acquire(ctx, r)
-	if err != nil {
-		return nil, s.refusal(err)
-	}
-	out := LeaseBody{
-		Lease: l.ID, Name: b.Name, Token: Token(l.Granted.Token), Cell: l.Cell, Session: l.Session,
-		TTL: Duration(l.Granted.TTL), Waited: Duration(l.Granted.Waited),
-	}
-	if len(l.Granted.Grants) > 0 {
-		g := l.Granted.Grants[0]
-		out.Name, out.Fence, out.Slot = g.Name, Token(g.Fence), g.Slot
-	}
-	return &body[LeaseBody]{out}, nil
-}
-
 type leaseInput struct {
 	Lease string `path:"lease" doc:"Id of a lease."`
 }
 
-func (s *service) renewLease(ctx context.Context, in *leaseInput) (*body[SessionBody], error) {
-	session, ttl, err := s.cell.RenewLease(ctx, in.Lease)
+// RenewalBody answers the renewal of a lease. A holder by HTTP has no stream
+// that would tell it of a break: here it is asked to let go.
+type RenewalBody struct {
+	SessionBody
+	Breaking bool   `json:"breaking,omitempty" doc:"The holder is asked to stop and to release the lease. Absent otherwise."`
+	Reason   string `json:"reason,omitempty" doc:"Why, while breaking."`
+}
+
+func (s *service) renewLease(ctx context.Context, in *leaseInput) (*body[RenewalBody], error) {
+	l, err := s.cell.RenewLease(ctx, in.Lease)
 	if err != nil {
 		return nil, s.refusal(err)
 	}
-	return &body[SessionBody]{SessionBody{session, Duration(ttl)}}, nil
+	return &body[RenewalBody]{RenewalBody{SessionBody{l.Session, Duration(l.TTL)}, l.Breaking, l.Reason}}, nil
 }
 
 func (s *service) release(ctx context.Context, in *leaseInput) (*body[empty], error) {

@@ -30,8 +30,8 @@ func (f fake) Acquire(context.Context, cell.AcquireRequest) (cell.Lease, error) 
 	return cell.Lease{}, f.err
 }
 
-func (f fake) RenewLease(context.Context, string) (string, time.Duration, error) { return "", 0, f.err }
-func (f fake) Release(context.Context, string) error                             { return f.err }
+func (f fake) RenewLease(context.Context, string) (cell.Renewal, error) { return cell.Renewal{}, f.err }
+func (f fake) Release(context.Context, string) error                    { return f.err }
 
 func (f fake) List(context.Context, locktable.List) (locktable.Page, error) {
 	return locktable.Page{}, f.err

@@ -23,7 +23,7 @@ type Cell interface {
 	RenewSession(ctx context.Context, session string) (ttl time.Duration, err error)
 	CloseSession(ctx context.Context, session string) error
 	Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error)
-	RenewLease(ctx context.Context, lease string) (session string, ttl time.Duration, err error)
+	RenewLease(ctx context.Context, lease string) (cell.Renewal, error)
 	Release(ctx context.Context, lease string) error
 	List(ctx context.Context, l locktable.List) (locktable.Page, error)
 	Break(ctx context.Context, b locktable.Break) (ended bool, err error)

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 func TestWhatDoesNotFitIsInvalid(t *testing.T) {
@@ -19,8 +21,15 @@ func TestWhatDoesNotFitIsInvalid(t *testing.T) {
 		``, `null`, `[]`, `"a"`, `1`, `{`, `{"name":"a"`, `{"name":"a"}x`, `{"name":"a"}{}`, `name=a`,
 		`{}`, `{"name":null}`, `{"name":1}`, `{"name":["a"]}`, `{"name":""}`,
 		`{"name":"a","name":"a"}`, `{"name":"a","ttl":"10s","ttl":"10s"}`, `{"Name":"a"}`, `{"name":"a","TTL":"10s"}`,
-		`{"name":"a","names":["a"]}`, `{"name":"a","shared":true}`, `{"name":"a","slots":1}`, `{"name":"a","value":"YQ=="}`,
-		`{"name":"a","lock_delay":"1s"}`, `{"name":"a","":1}`, `{"name":"a","$schema":"x"}`,
+		`{"name":"a","names":["a"]}`, `{"name":"a","names":[]}`, `{"names":[]}`, `{"names":null}`, `{"names":"a"}`, `{"names":[""]}`,
+		`{"names":["a",null]}`, `{"names":["a",1]}`, `{"names":["a","b\n"]}`, `{"names":["a"],"name":""}`, `{"names":{"a":"b"}}`,
+		`{"name":"a","shared":1}`, `{"name":"a","shared":"true"}`, `{"name":"a","shared":null}`, `{"name":"a","Shared":true}`,
+		`{"name":"a","slots":0}`, `{"name":"a","slots":-1}`, `{"name":"a","slots":10001}`, `{"name":"a","slots":"3"}`, `{"name":"a","slots":1.5}`,
+		`{"name":"a","slots":1e30}`, `{"name":"a","slots":4294967297}`, `{"name":"a","shared":true,"slots":3}`, `{"name":"a","slots":[3]}`,
+		`{"name":"a","value":"YQ"}`, `{"name":"a","value":"YQ==\n"}`, `{"name":"a","value":"Y\nQ=="}`, `{"name":"a","value":"YR=="}`,
+		`{"name":"a","value":"-_=="}`, `{"name":"a","value":1}`, `{"name":"a","value":["YQ=="]}`, `{"name":"a","value":[97]}`,
+		`{"name":"a","lock_delay":"-1ns"}`, `{"name":"a","lock_delay":"1h1ns"}`, `{"name":"a","lock_delay":1}`, `{"name":"a","lock_delay":""}`,
+		`{"name":"a","":1}`, `{"name":"a","$schema":"x"}`,
 		`{"name":"a","ttl":10}`, `{"name":"a","ttl":"10"}`, `{"name":"a","ttl":""}`, `{"name":"a","ttl":null}`,
 		`{"name":"a","ttl":"0s"}`, `{"name":"a","ttl":"999ms"}`, `{"name":"a","ttl":"24h1ns"}`, `{"name":"a","ttl":"-10s"}`,
 		`{"name":"a","ttl":"9999999h"}`, `{"name":"a","wait":"-1ns"}`, `{"name":"a","wait":"24h1ns"}`, `{"name":"a","wait":0}`,
@@ -28,6 +37,9 @@ func TestWhatDoesNotFitIsInvalid(t *testing.T) {
 		`{"name":"a","label":"` + strings.Repeat("x", 257) + `"}`,
 		`{"name":"a","request_id":"` + strings.Repeat("x", 129) + `"}`,
 		`{"name":"a","label":"` + strings.Repeat("x", 70_000) + `"}`,
+		`{"name":"a","label":"` + strings.Repeat("x", 600_000) + `"}`,
+		`{"name":"a","value":"` + base64.StdEncoding.EncodeToString(make([]byte, locktable.ValueMax+1)) + `"}`,
+		`{"names":` + mustJSON(manyNames(locktable.NamesMax+1)) + `}`,
 		`{"name":"` + `\udc00\ud800` + `"}`, `{"name":"a","label":"\ud83d"}`,
 		strings.Repeat(`[`, 20_000),
 	} {

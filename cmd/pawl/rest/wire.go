@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"strconv"
@@ -64,6 +65,34 @@ func (Number) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
+// Bytes are any bytes, in base64.
+type Bytes []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (b Bytes) MarshalText() ([]byte, error) { return base64.StdEncoding.AppendEncode(nil, b), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. The standard decoder skips
+// line ends; here one text is one value, and one value one text.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	v, err := base64.StdEncoding.Strict().AppendDecode(nil, text)
+	if err != nil || bytes.ContainsAny(text, "\r\n") {
+		return fmt.Errorf("%.40q is not base64; expected the standard alphabet with padding, in one line", text)
+	}
+	*b = v
+	return nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (Bytes) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Type:        huma.TypeString,
+		Description: "Any bytes, in base64.",
+		Examples:    []any{"MTAuMC4wLjI6ODA4MA=="},
+		// As an extension: by the field of its own, huma would refuse no bytes.
+		Extensions: map[string]any{"contentEncoding": "base64"},
+	}
+}
+
 // Token is a fencing token, a string of decimal digits in JSON.
 type Token guard.Token
 
@@ -114,26 +143,48 @@ func holderBody(h locktable.Holder) HolderBody {
 
 // WaiterBody is a waiter in a queue, in the order of the queue.
 type WaiterBody struct {
-	Holder string `json:"holder" doc:"Public handle of the waiter's session."`
+	Holder string `json:"holder" doc:"Public handle of the waiter's session; empty: it will have one of its own."`
 	Label  string `json:"label"`
+	Shared bool   `json:"shared"`
 }
 
-// LockBody is a name that is held or waited for.
+// LockBody is a name that is held, waited for, or closed.
 type LockBody struct {
-	Name    string       `json:"name"`
-	Holders []HolderBody `json:"holders" nullable:"false"`
-	Waiters []WaiterBody `json:"waiters" nullable:"false"`
+	Name string `json:"name"`
+	// Slots and SlotsInUse are 0 for a name that is used as a lock.
+	Slots      uint32       `json:"slots" doc:"How many slots the name has; 0: it is used as a lock."`
+	SlotsInUse uint32       `json:"slots_in_use" doc:"How many of them the holders have; 1000 may stand for more."`
+	Value      Bytes        `json:"value" doc:"Value of the first holder."`
+	ClosedFor  Duration     `json:"closed_for" doc:"What is left of a lock-delay: so long nobody is granted the name but for shared leases."`
+	Holders    []HolderBody `json:"holders" nullable:"false"`
+	Waiters    []WaiterBody `json:"waiters" nullable:"false"`
+}
+
+// Count fills in what follows from the holders.
+func (l *LockBody) Count() {
+	if l.Slots > 0 {
+		l.SlotsInUse = uint32(len(l.Holders))
+	}
 }
 
 func lockBody(l locktable.Lock) LockBody {
-	b := LockBody{Name: l.Name, Holders: []HolderBody{}, Waiters: []WaiterBody{}}
+	b := LockBody{
+		Name: l.Name, Slots: l.Slots, Value: l.Value, ClosedFor: ClosedFor(l.ClosedFor),
+		Holders: []HolderBody{}, Waiters: []WaiterBody{},
+	}
 	for _, h := range l.Holders {
 		b.Holders = append(b.Holders, holderBody(h))
 	}
 	for _, w := range l.Waiters {
-		b.Waiters = append(b.Waiters, WaiterBody{Holder: w.Handle, Label: w.Label})
+		b.Waiters = append(b.Waiters, WaiterBody{Holder: w.Handle, Label: w.Label, Shared: w.Shared})
 	}
+	b.Count()
 	return b
+}
+
+// ClosedFor rounds up: whoever asks again after it shall not be too early.
+func ClosedFor(d time.Duration) Duration {
+	return Duration((max(d, 0) + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
 // pageToken hides that a page goes on after a name, so that nobody builds one.

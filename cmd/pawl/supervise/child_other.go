@@ -70,8 +70,9 @@ func reapOthers(int) {}
 // reap does nothing: look has done it.
 func reap(int) {}
 
-// sweep kills the group of command and returns when it is empty.
-func sweep(command int, _ map[int]bool, _ cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known bool) {
+// sweep kills the group of command and returns when it is empty. Whether
+// anything was left in it is not known here.
+func sweep(command int, _ map[int]bool, _ cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known, left bool) {
 	const pause = 5 * time.Millisecond
 	for command != 0 {
 		err := unix.Kill(-command, unix.SIGKILL)
@@ -84,7 +85,7 @@ func sweep(command int, _ map[int]bool, _ cgroup, woken <-chan os.Signal) (ws sy
 		case <-time.After(pause): //tidy:clock a pause between two looks decides nothing
 		}
 	}
-	return ws, known
+	return ws, known, false
 }
 
 type process struct{ pid int }

@@ -83,6 +83,7 @@ type spec struct {
 type tell struct {
 	Deadline time.Duration // move the deadline to this long from now
 	Lost     bool          // close Lost
+	Asked    bool          // close Lost, and the lease is ours still
 	Check    string        // what Check answers from here on; empty is ours
 	Cancel   bool          // end the context
 	Front    bool          // shell: bring the job to the foreground
@@ -93,6 +94,7 @@ type fakeLease struct {
 	mu       sync.Mutex
 	deadline time.Duration
 	check    string
+	asked    bool
 	renewed  chan struct{}
 	lost     chan struct{}
 }
@@ -105,6 +107,15 @@ func (l *fakeLease) Deadline() time.Duration {
 
 func (l *fakeLease) Renewed() <-chan struct{} { return l.renewed }
 func (l *fakeLease) Lost() <-chan struct{}    { return l.lost }
+
+func (l *fakeLease) Why() (string, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked {
+		return "asked to let go: a reason", true
+	}
+	return "the lease is lost", false
+}
 
 func (l *fakeLease) Check(context.Context) error {
 	l.mu.Lock()
@@ -126,7 +137,8 @@ func (l *fakeLease) obey(t tell) {
 		default:
 		}
 	}
-	if t.Lost {
+	l.asked = l.asked || t.Asked
+	if t.Lost || t.Asked {
 		close(l.lost)
 	}
 }

@@ -51,6 +51,10 @@ type Job struct {
 	// Notice, if set, is told what happens beside the ordinary, one line without
 	// a newline each. It must not block: its reader may be a stopped terminal.
 	Notice func(string)
+	// Losing is like Notice, for why the lease is lost or given up; nil: Notice.
+	Losing func(string)
+	// Overdue, if set, says for how long and why the lease was not renewed.
+	Overdue func() string
 }
 
 // passedOn are the signals that go on to the command's group.

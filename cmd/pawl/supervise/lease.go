@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ type Lease interface {
 	// Lost is closed when the lease is known to be lost, or its holder has been
 	// told to give it up. A deadline that passes needs no Lost.
 	Lost() <-chan struct{}
+	// Why says, once Lost is closed, what the lease's end is put down to, and
+	// whether it is ours still: then its holder was asked to let go.
+	Why() (cause string, ours bool)
 	// Check asks the server; nil means that the lease was ours at some moment
 	// after the call began, and Deadline has been moved accordingly.
 	Check(ctx context.Context) error
@@ -107,6 +111,17 @@ func (f *Followed) Renewed() <-chan struct{} { return f.renewed }
 
 // Lost implements Lease.
 func (f *Followed) Lost() <-chan struct{} { return f.held.Context().Done() }
+
+// Why implements Lease.
+func (f *Followed) Why() (cause string, ours bool) {
+	if why := context.Cause(f.held.Context()); why != nil {
+		cause = why.Error()
+	}
+	if f.held.Remaining() > 0 {
+		return strings.TrimPrefix(cause, "lease broken: "), true
+	}
+	return "the lease is " + strings.TrimPrefix(cause, "lease "), false
+}
 
 // Check implements Lease.
 func (f *Followed) Check(ctx context.Context) error { return f.held.Check(ctx) }

@@ -39,8 +39,7 @@ func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, e
 			r.renewed()
 		case <-lost:
 			lost = nil
-			r.losing("the lease is lost: the command is asked to end")
-			r.end(true)
+			r.letGo()
 		case <-done:
 			done = nil
 			r.end(false)
@@ -69,12 +68,34 @@ func (r *run) notice(line string) {
 	}
 }
 
+// letGo ends the command of a lease that has ended, or whose holder was asked to
+// let go of it. The latter is ours until it is released.
+func (r *run) letGo() {
+	why, ours := r.lease.Why()
+	line := why + ": the command is asked to end"
+	if !ours {
+		r.losing(line)
+	} else if !r.ending {
+		r.yielding = true
+		r.alarm(line)
+	}
+	r.end(!ours)
+}
+
 // losing notes that the lease is lost, and says so the first time.
 func (r *run) losing(line string) {
 	if !r.lost {
-		r.notice(line)
+		r.alarm(line)
 	}
 	r.lost = true
+}
+
+func (r *run) alarm(line string) {
+	if r.job.Losing != nil {
+		r.job.Losing(line)
+	} else {
+		r.notice(line)
+	}
 }
 
 func (r *run) renewed() {
@@ -131,7 +152,11 @@ func (r *run) hear(ctx context.Context, rep report) {
 		r.early = nil
 	case reportAsked:
 		r.ending = true
-		r.losing("the lease was not renewed in time: the command is asked to end")
+		line := "the lease was not renewed in time: the command is asked to end"
+		if r.job.Overdue != nil {
+			line += "; " + r.job.Overdue()
+		}
+		r.losing(line)
 	case reportStopped:
 		r.pause(ctx, rep.Signal)
 	}
@@ -160,10 +185,15 @@ func (r *run) finish(rep report) (Outcome, error) {
 	if o.Child.Code == nil {
 		r.tty.restore()
 	}
+	if rep.Left {
+		r.notice("the command left processes behind: they were ended with it, the lease is released when nothing is left")
+	}
 	// Only what the watcher knew when the command ended counts: a lease that is
 	// lost behind a finished command does not undo its work.
 	if rep.Lost && (r.lost || !r.ending) {
 		o = o.overruled(CodeLost, ReasonLost)
+	} else if rep.Lost && r.yielding {
+		o = o.overruled(CodeLost, ReasonBroken)
 	}
 	return o, nil
 }
@@ -172,7 +202,7 @@ func (r *run) finish(rep report) (Outcome, error) {
 // child of this process by now.
 func (r *run) watcherGone() (Outcome, error) {
 	r.orders.close()
-	ws, known := sweep(r.command, r.spare, r.cgroup, r.children)
+	ws, known, _ := sweep(r.command, r.spare, r.cgroup, r.children)
 	r.tty.take()
 	r.tty.restore()
 	o := Failed(128+int(syscall.SIGKILL), ReasonWatcherGone)

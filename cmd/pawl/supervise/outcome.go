@@ -39,6 +39,7 @@ const (
 	ReasonUsage         = "usage"          // CodeUsage
 	ReasonUnreachable   = "unreachable"    // CodeUnreachable
 	ReasonLost          = "lease_lost"     // CodeLost; with Child nil it never started
+	ReasonBroken        = "lease_broken"   // CodeLost: the holder was asked to let go, and did
 	ReasonNotAcquired   = "not_acquired"   // CodeNotAcquired, or the code of -E
 	ReasonDenied        = "denied"         // CodeDenied
 	ReasonNotExecutable = "not_executable" // CodeNotExecutable

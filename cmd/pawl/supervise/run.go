@@ -77,14 +77,15 @@ type run struct {
 	cgroup   cgroup
 	spare    map[int]bool // children that were there before
 
-	watcher int         // pid
-	command int         // pid; 0 before it is reported
-	early   []os.Signal // came before the command was started
-	ending  bool        // the command was asked to end by an order of ours
-	lost    bool        // the lease was lost, or its window had closed
-	paused  bool        // this process was, past the watcher's time
-	late    bool        // the watcher had not done its work in time
-	killAt  time.Duration
+	watcher  int         // pid
+	command  int         // pid; 0 before it is reported
+	early    []os.Signal // came before the command was started
+	ending   bool        // the command was asked to end by an order of ours
+	lost     bool        // the lease was lost, or its window had closed
+	yielding bool        // the lease's holder was asked to let go
+	paused   bool        // this process was, past the watcher's time
+	late     bool        // the watcher had not done its work in time
+	killAt   time.Duration
 }
 
 func (r *run) run(ctx context.Context) (Outcome, error) {

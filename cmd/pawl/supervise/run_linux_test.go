@@ -306,6 +306,43 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
+// A lease that is to be given up is ours meanwhile: the command has its time, it
+// may be continued to hear of the request, and the outcome is no loss.
+func TestAskedToLetGo(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, spec{KillAfter: bound, Args: script(dir, `trap 'echo bye; exit 3' TERM; up; while :; do sleep 0.05; done`)})
+	p := started(t, dir, "leader")
+	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	j.tell(tell{Asked: true})
+	j.want("70 pawl lease_broken 3")
+	if got := j.stdout.String(); got != "bye\n" {
+		t.Errorf("stdout %q", got)
+	}
+	if got := j.stderr.String(); !strings.HasPrefix(got, "run: asked to let go: a reason: the command is asked to end\n") {
+		t.Errorf("stderr %q", got)
+	}
+}
+
+// What a command leaves behind is ended with it, and that is said.
+func TestWhatIsLeftIsTold(t *testing.T) {
+	const said = "run: the command left processes behind"
+	means(t, func(t *testing.T, c Contain) {
+		dir := t.TempDir()
+		j := start(t, spec{Contain: c, Args: script(dir, `sleep 1000 </dev/null >/dev/null 2>&1 & up; exit 0`)})
+		j.want("0 child exited 0")
+		if got := j.stderr.String(); !strings.Contains(got, said) {
+			t.Errorf("stderr %q", got)
+		}
+		j = start(t, spec{Contain: c, Args: []string{"sh", "-c", "true & wait"}})
+		j.want("0 child exited 0")
+		if got := j.stderr.String(); strings.Contains(got, said) {
+			t.Errorf("nothing was left, and stderr is %q", got)
+		}
+	})
+}
+
 // A command that somebody stopped stays stopped: not even the request to end
 // may continue it when the lease is not ours.
 func TestLeaseLostWhileTheCommandIsStopped(t *testing.T) {

@@ -16,12 +16,20 @@ const (
 
 // sweep kills and reaps everything that descends from this process, apart from
 // spare and what descends from it, and returns when nothing is left. It returns
-// the wait status of command if it reaped that.
+// the wait status of command if it reaped that, and whether something else had
+// to be killed.
 //
 // A killed process cannot fork, and what it leaves behind becomes a child of
 // this subreaper. So when this process has no child, it has no descendant: the
 // kernel's ECHILD is the proof, a walk over /proc only finds what to kill.
-func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known bool) {
+func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known, left bool) {
+	reaped := func(pid int, status syscall.WaitStatus) {
+		if pid == command {
+			ws, known = status, true
+		} else if status.Signaled() && status.Signal() == syscall.SIGKILL {
+			left = true
+		}
+	}
 	for pause := sweepPause; ; pause = min(2*pause, sweepPauseMax) {
 		cg.kill()
 		if len(spare) == 0 {
@@ -32,30 +40,28 @@ func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal) (
 					continue
 				}
 				if err == unix.ECHILD {
-					return ws, known
+					return ws, known, left
 				}
 				if err != nil || pid == 0 {
 					break
 				}
-				if pid == command {
-					ws, known = syscall.WaitStatus(status), true
-				}
+				reaped(pid, syscall.WaitStatus(status))
 			}
 		}
 		all, err := processes()
-		left := err != nil
+		more := err != nil
 		if err == nil {
 			for _, p := range descendants(all, os.Getpid(), spare) {
-				left = true
+				more = true
 				if p.alive() {
 					p.kill()
-				} else if status, ok := reap(p.pid); ok && p.pid == command {
-					ws, known = status, true
+				} else if status, ok := reap(p.pid); ok {
+					reaped(p.pid, status)
 				}
 			}
 		}
-		if len(spare) > 0 && !left && settled(spare) {
-			return ws, known
+		if len(spare) > 0 && !more && settled(spare) {
+			return ws, known, left
 		}
 		select {
 		case <-woken:

@@ -283,9 +283,9 @@ func (w *watcher) signal(sig syscall.Signal) { _ = unix.Kill(-w.command, sig) }
 // finish kills what is left of the command, waits until it is gone, and reports.
 func (w *watcher) finish(lost bool) {
 	w.signal(syscall.SIGKILL)
-	status, _ := sweep(w.command, nil, w.cgroup, w.children)
+	status, _, left := sweep(w.command, nil, w.cgroup, w.children)
 	w.cgroup.remove()
-	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Lost: lost})
+	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Left: left && !lost, Lost: lost})
 	// A run that stopped itself together with its command has nobody else to
 	// tell it that there is nothing to wait for.
 	if run := unix.Getppid(); w.halted && stopped(run) {

@@ -53,6 +53,12 @@ func RidesOutTakeover(ttl, killAfter, activeTTL time.Duration) bool {
 	return interval+activeTTL+takeoverMargin+killAfter+Margin(ttl) <= ttl
 }
 
+// Grace is for how long no server may answer, at worst, before a command under a
+// lease of this TTL is asked to end: it begins just before a renewal is due.
+func Grace(ttl, killAfter time.Duration) time.Duration {
+	return ttl - ttl*11/(10*renewalsPerTTL) - killAfter - Margin(ttl)
+}
+
 // window is until when a command may run undisturbed and until when at all.
 type window struct{ Term, Kill time.Duration }
 

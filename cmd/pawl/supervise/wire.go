@@ -47,6 +47,7 @@ type report struct {
 	Cgroup bool           // reportStarted: it is in the control group; reportFailed: that was the fault
 	Signal syscall.Signal // reportStopped
 	Status uint32         // reportEnded: the command's wait status
+	Left   bool           // reportEnded: the command had left processes behind
 	Lost   bool           // reportFailed, reportEnded: the window had closed, or orderEnd had come, before
 }
 

@@ -29,6 +29,8 @@ type tenure struct {
 	mu sync.Mutex
 	// over is why the tenure ended, nil while it may be in force.
 	over error
+	// resigning: the tenure ends as asked.
+	resigning bool
 	// head is where Open goes on, once replayed.
 	head *replayed
 	// durable is the highest batch up to which all have landed, 0 before the
@@ -109,7 +111,11 @@ func (t *tenure) end(err error) error {
 		t.over = err
 		t.stopBeat()
 		close(t.lost)
-		t.opts.Logger.Warn("tenure over", "epoch", t.epoch, "error", err)
+		if t.resigning {
+			t.opts.Logger.Info("tenure resigned", "epoch", t.epoch)
+		} else {
+			t.opts.Logger.Warn("tenure over", "epoch", t.epoch, "error", err)
+		}
 	}
 	return err
 }
@@ -184,6 +190,9 @@ func (t *tenure) Resign(ctx context.Context) error {
 	if errors.Is(t.ended(), store.ErrFenced) {
 		return nil
 	}
+	t.mu.Lock()
+	t.resigning = true
+	t.mu.Unlock()
 	empty := tenureOf(t.epoch, store.Node{}, t.nonce)
 	res, err := t.txn(ctx, Txn{
 		What: WhatResign,

@@ -124,8 +124,8 @@ func (w *world) hold(ctx context.Context, who string, r cell.AcquireRequest, l c
 // again renews a lease: by its id, or by asking for it once more.
 func (w *world) again(ctx context.Context, s *server, r cell.AcquireRequest, l cell.Lease) (time.Duration, error) {
 	if r.RequestID == "" || w.draw(2) == 0 {
-		_, ttl, err := s.RenewLease(ctx, l.ID)
-		return ttl, err
+		again, err := s.RenewLease(ctx, l.ID)
+		return again.TTL, err
 	}
 	same, err := s.Acquire(ctx, r)
 	if err == nil && (same.ID != l.ID || same.Granted.Token != l.Granted.Token) {

@@ -37,7 +37,7 @@ type mLease struct {
 	names   []string
 	mode    locktable.Mode
 	slots   uint32
-	slot    uint32
+	taken   []uint32
 	fences  []guard.Token
 	number  uint64
 	delay   time.Duration
@@ -154,10 +154,14 @@ func (m *model) granted(e *recordpb.Event, session string, asked *mWaiter) error
 	for _, g := range e.Grants {
 		want := t
 		for _, o := range m.leases {
-			if at := slices.Index(o.names, g.Name); at >= 0 && !o.over && w.mode == locktable.Shared {
+			at := slices.Index(o.names, g.Name)
+			if at < 0 || o.over {
+				continue
+			}
+			if w.mode == locktable.Shared {
 				want = o.fences[at]
 			}
-			if g.Slot > 0 && !o.over && o.slot == g.Slot && slices.Contains(o.names, g.Name) {
+			if g.Slot > 0 && o.taken[at] == g.Slot {
 				return fmt.Errorf("slot %d of %s is taken", g.Slot, g.Name)
 			}
 		}
@@ -167,7 +171,7 @@ func (m *model) granted(e *recordpb.Event, session string, asked *mWaiter) error
 		if w.slots > 0 && (g.Slot < 1 || g.Slot > w.slots) {
 			return fmt.Errorf("slot %d of %d", g.Slot, w.slots)
 		}
-		l.names, l.fences, l.slot = append(l.names, g.Name), append(l.fences, want), g.Slot
+		l.names, l.fences, l.taken = append(l.names, g.Name), append(l.fences, want), append(l.taken, g.Slot)
 	}
 	if !slices.Equal(l.names, w.names) {
 		return fmt.Errorf("%v granted where %v was asked for", l.names, w.names)

@@ -434,6 +434,9 @@ func (h *history) check(t *rapid.T) {
 // closed lists the names that the table holds closed: it may do so for longer
 // than the model, by what it counts late.
 func (h *history) closed() (names []string) {
+	high := h.now.High
+	h.now.High = h.now.Low
+	defer func() { h.now.High = high }()
 	for _, l := range h.decide(locktable.List{Ref: "reader"}).Replies[0].Answer.(locktable.Page).Locks {
 		if l.ClosedFor > 0 {
 			names = append(names, l.Name)

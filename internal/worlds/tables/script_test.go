@@ -252,6 +252,7 @@ func (s *script) command(a *args) locktable.Command {
 		if p := strings.Split(a.value("ticket"), "/"); len(p) == 2 {
 			c.Ticket = locktable.Place{Epoch: a.number(p[0]), Sequence: a.number(p[1])}
 		}
+		c.Replaces = a.number(a.value("replaces"))
 		return c
 	case "once":
 		return s.once(a)

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+)
+
+func newElect() *cobra.Command {
+	v := runFlags{election: true}
+	cmd := &cobra.Command{
+		Use:   "elect NAME [flags] [-- COMMAND [ARGUMENT...]]",
+		Short: "Campaign to be the leader of a name",
+		Long: `Elect waits in the queue of NAME until it leads it, and shows others a --value,
+such as where the leader is reached; "pawl leader" prints it.
+
+With a COMMAND it is "pawl run": the command runs while this process leads, finds
+its term in PAWL_NAME, PAWL_FENCING_TOKEN, PAWL_FENCE and PAWL_CELL, and is ended
+in time when the term is. Without one it prints the term as one line of JSON when
+it begins, and leads until a signal ends it (it resigns: the next in the queue
+leads at once) or the lease is lost.
+
+One elect is one term: it does not campaign again. A leader that was paused may
+believe to lead; only a guard at what it writes to stops it.
+
+Exit codes: as of "pawl run"; without a command 128+n when signal n ended it, and
+70 when the lease was lost or broken.`,
+		Example: `  pawl elect billing --value "$HOSTNAME:8080" -- ./billing --serve
+  pawl elect billing --value "$HOSTNAME:8080"          print the term, and lead
+  until pawl elect billing --value "$ADDR" -- ./billing; do sleep 1; done`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&v.value, "value", "", "what others are shown of the leader, at most 65536 bytes")
+	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
+	f.Var(&v.mode.lockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
+	v.register(cmd)
+	return cmd
+}
+
+// termBody is what elect prints when its term begins.
+type termBody struct {
+	Name  string     `json:"name"`
+	Token rest.Token `json:"fencing_token"`
+	Fence rest.Token `json:"fence"`
+	Cell  string     `json:"cell"`
+	Value rest.Bytes `json:"value"`
+	Label string     `json:"label"`
+}
+
+// hold leads until a signal or the end of the lease.
+func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcome, error) {
+	holding, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ended := r.watchSignals(stop)
+	f := lease.Fence()
+	err := printJSON(os.Stdout, termBody{
+		Name: r.name, Token: rest.Token(lease.Token()), Fence: rest.Token(f.Token), Cell: f.Cell,
+		Value: rest.Bytes(r.value), Label: r.label,
+	})
+	if err == nil {
+		select {
+		case <-holding.Done():
+		case <-lease.Context().Done():
+		}
+	}
+	switch sig := ended(); {
+	case sig != 0:
+		return supervise.Interrupted(sig), nil
+	case err != nil:
+		return supervise.Failed(exitOther, supervise.ReasonNotStarted), err
+	}
+	return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), context.Cause(lease.Context())
+}

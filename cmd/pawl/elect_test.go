@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// termLine is what elect prints, and leader of a name that is led.
+type termLine struct {
+	Name, Fence, Cell, Label string
+	FencingToken             string `json:"fencing_token"`
+	Value                    []byte
+}
+
+func (s *served) leader(name string) termLine {
+	s.t.Helper()
+	return read[termLine](s.t, s.want(0, "leader", name).stdout)
+}
+
+// spoken is a process whose lines are read one after the other.
+type spoken struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func (s *served) speaking(args ...string) *spoken {
+	s.t.Helper()
+	cmd := s.command(args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	p := &spoken{s.t, cmd, bufio.NewScanner(out)}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // ended already, as a rule
+		_ = cmd.Wait()
+	})
+	return p
+}
+
+func (p *spoken) line() string {
+	p.t.Helper()
+	if !p.lines.Scan() {
+		p.t.Fatalf("%q said no more", p.cmd.Args[1:])
+	}
+	return p.lines.Text()
+}
+
+// ends sends a signal and returns the exit code.
+func (p *spoken) ends(sig syscall.Signal) int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.wait()
+}
+
+func (p *spoken) wait() int {
+	p.t.Helper()
+	for p.lines.Scan() {
+		p.t.Errorf("%q also said %q", p.cmd.Args[1:], p.lines.Text())
+	}
+	_ = p.cmd.Wait() // its code tells
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func TestElectionByCommand(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	if r := s.want(0, "leader", "svc"); r.stdout != `{"name":"svc"}`+"\n" {
+		t.Errorf("nobody is printed as %q", r.stdout)
+	}
+	watch := s.speaking("leader", "svc", "--watch")
+	if got := watch.line(); got != `{"name":"svc"}` {
+		t.Errorf("nobody is watched as %q", got)
+	}
+	first := s.speaking("elect", "svc", "--value", "10.0.0.1:80", "--label", "first")
+	won := read[termLine](t, first.line())
+	if won.Name != "svc" || won.FencingToken == "" || won.Fence != won.FencingToken || won.Cell == "" || string(won.Value) != "10.0.0.1:80" || won.Label != "first" {
+		t.Errorf("elect printed %+v", won)
+	}
+	for _, seen := range []termLine{s.leader("svc"), read[termLine](t, watch.line())} {
+		if seen.FencingToken != won.FencingToken || string(seen.Value) != "10.0.0.1:80" || seen.Label != "first" {
+			t.Errorf("%+v is seen as %+v", won, seen)
+		}
+	}
+	second := s.speaking("elect", "svc", "--value", "10.0.0.2:80", "--label", "second")
+	s.waits("svc", 1)
+	s.want(exitNotAcquired, "elect", "svc", "--wait", "0s")
+	s.want(3, "elect", "svc", "--wait", "1ms", "-E", "3", "--", "true")
+	if code := first.ends(syscall.SIGTERM); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("the first leader ended with %d", code)
+	}
+	next := read[termLine](t, second.line())
+	if next.FencingToken <= won.FencingToken || s.leader("svc").FencingToken != next.FencingToken {
+		t.Errorf("after %+v came %+v", won, next)
+	}
+	for seen := won; seen.FencingToken != next.FencingToken; {
+		seen = read[termLine](t, watch.line()) // nobody in between, perhaps
+	}
+	// A leader that is broken stops, and says so.
+	s.want(0, "break", "svc", "--token", next.FencingToken, "--reason", "moving on")
+	if code := second.wait(); code != exitLost {
+		t.Errorf("the broken leader ended with %d", code)
+	}
+	for watch.line() != `{"name":"svc"}` {
+		// The last leader, if it has not been read above.
+	}
+	if code := watch.ends(syscall.SIGINT); code != 128+int(syscall.SIGINT) {
+		t.Errorf("the watcher ended with %d", code)
+	}
+}
+
+func TestElectRunsACommandForItsTerm(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	r := s.want(7, "elect", "svc", "--value", "v", "--", "sh", "-c", `echo "$PAWL_NAME|$PAWL_FENCING_TOKEN|$PAWL_FENCE|$PAWL_SLOT"; exit 7`)
+	part := strings.Split(strings.TrimSpace(r.stdout), "|")
+	if len(part) != 4 || part[0] != "svc" || part[1] == "" || part[1] != part[2] || part[3] != "0" {
+		t.Errorf("the command was told %q", r.stdout)
+	}
+	leading := s.speaking("elect", "svc", "--value", "v", "--ttl", "1h", "--", "sh", "-c", "echo leading; exec sleep 1000")
+	if got := leading.line(); got != "leading" {
+		t.Errorf("the command said %q", got)
+	}
+	l := s.leader("svc")
+	if string(l.Value) != "v" {
+		t.Errorf("the leader is %+v", l)
+	}
+	s.want(0, "break", "svc", "--token", l.FencingToken, "--reason", "r", "--now")
+	if code := leading.wait(); code != exitLost {
+		t.Errorf("it ended with %d", code)
+	}
+}
+
+func TestElectRefusesWhatMakesNoSense(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
+	contains(t, s.want(exitUsage, "elect", "gpu", "--", "true").stderr, "2 slots")
+	for _, args := range [][]string{
+		{"elect"},
+		{"elect", "a", "b"},
+		{"elect", "a", "--"},
+		{"elect", "--", "true"},
+		{"elect", "a\n"},
+		{"elect", "a", "--shared"},
+		{"elect", "a", "--value", strings.Repeat("v", 65537)},
+		{"elect", "a", "--wait", "-1s"},
+		{"elect", "a", "--lock-delay", "2h"},
+		{"leader"},
+		{"leader", ""},
+		{"leader", "a", "b"},
+		{"leader", "a\n", "--watch"},
+	} {
+		if r := want(t, exitUsage, args...); r.stdout != "" {
+			t.Errorf("%q printed %q", args, r.stdout)
+		}
+	}
+	want(t, exitUnavailable, "leader", "a", "--servers", closedPort(t))
+	want(t, exitUnavailable, "elect", "a", "--wait", "0s", "--servers", closedPort(t))
+}

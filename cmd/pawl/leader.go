@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+func newLeader() *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "leader NAME",
+		Short: "Print who leads a name",
+		Long: `Leader prints the holder of a name as one line of JSON: its fencing token, its
+label and, in base64, its value. The line of a name without a holder has the name
+alone. Of shared leases and of slots the first holder is printed.
+
+With --watch it prints a line at every change, until a signal ends it. It is the
+present leader that is printed: those of shorter terms in between may be missing.
+By the time it is read the leader may be another one.
+
+` + exitHelp,
+		Example: `  pawl leader billing | jq -r '.value | @base64d'
+  pawl leader billing --watch`,
+		Args: names("NAME"),
+	}
+	servers := serversFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&watch, "watch", false, "print a line at every change")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name := args[0]
+		if err := locktable.ValidName(name); err != nil {
+			return usage(cmd, "NAME: %v", err)
+		}
+		if watch {
+			return watchLeader(cmd, *servers, name)
+		}
+		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
+			out := leaderBody{Name: name}
+			err := list(ctx, c, &linkpb.ListRequest{Name: name}, func(l rest.LockBody) error {
+				if len(l.Holders) > 0 {
+					h := l.Holders[0]
+					out.lead(h.Token, l.Value, h.Label)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return printJSON(cmd.OutOrStdout(), out)
+		})
+	}
+	return cmd
+}
+
+// leaderBody is a line that leader prints. All but the name is nil when nobody
+// leads.
+type leaderBody struct {
+	Name  string      `json:"name"`
+	Token *rest.Token `json:"fencing_token,omitempty"`
+	Value *rest.Bytes `json:"value,omitempty"`
+	Label *string     `json:"label,omitempty"`
+}
+
+func (b *leaderBody) lead(token rest.Token, value rest.Bytes, label string) {
+	b.Token, b.Value, b.Label = &token, &value, &label
+}
+
+func watchLeader(cmd *cobra.Command, servers []string, name string) error {
+	list, err := serverList(cmd, servers)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	dialing, cancel := context.WithTimeout(ctx, connectMax)
+	defer cancel()
+	c, err := pawl.Dial(dialing, list, pawl.Options{Label: hostLabel()})
+	if err != nil {
+		return watchError(ctx, err)
+	}
+	defer func() { _ = c.Close() }() // the session ends by itself
+	for leader, err := range c.Observe(ctx, name) {
+		if err != nil {
+			return watchError(ctx, err)
+		}
+		out := leaderBody{Name: name}
+		if leader.Token != 0 {
+			out.lead(rest.Token(leader.Token), leader.Value, leader.Label)
+		}
+		if err := printJSON(cmd.OutOrStdout(), out); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// watchError finds the code for an error of the SDK.
+func watchError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, k := range []struct {
+		is   error
+		code int
+	}{
+		{pawl.ErrDenied, exitDenied},
+		{pawl.ErrInvalid, exitUsage},
+		{pawl.ErrExhausted, exitNotAcquired},
+		{pawl.ErrUnavailable, exitUnavailable},
+		{context.DeadlineExceeded, exitUnavailable},
+	} {
+		if errors.Is(err, k.is) {
+			return failed(k.code, "%s", textOf(err))
+		}
+	}
+	return failed(exitOther, "%s", textOf(err))
+}

@@ -1,0 +1,128 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// acquireBody has pointers where what is left out and what is empty or zero
+// differ.
+type acquireBody struct {
+	Name      *string   `json:"name,omitempty" doc:"What to lock: 1 to 512 bytes without control characters. Either this or names."`
+	Names     []string  `json:"names,omitempty" nullable:"false" doc:"Names to lock together, all or nothing: 1 to 64, duplicates removed. Either this or name."`
+	Shared    bool      `json:"shared,omitempty" doc:"Shared with other shared leases. Absent: exclusive. Not together with slots."`
+	Slots     *int64    `json:"slots,omitempty" format:"int32" doc:"One of so many slots, 1 to 10000: everybody who uses the name states the same number. Not together with shared."`
+	Value     Bytes     `json:"value,omitempty" doc:"What others are shown of the holder, in base64: at most 65536 bytes."`
+	LockDelay *Duration `json:"lock_delay,omitempty" doc:"How long the name stays closed to exclusive and slot leases when this lease expires or is broken by force, at most 1h. Absent or 0s: not at all."`
+	TTL       *Duration `json:"ttl,omitempty" doc:"TTL of a session of the lease's own; 15s when absent. Not together with session."`
+	Session   *string   `json:"session,omitempty" doc:"Session that the lease shall belong to."`
+	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the turn, at most 24h. Absent or 0s: one try."`
+	Label     string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
+	RequestID string    `json:"request_id,omitempty" doc:"Makes the request safe to repeat: a repeat finds the lease of the first. At most 128 bytes."`
+}
+
+type acquireInput struct{ Body acquireBody }
+
+// LeaseBody is a lease as its holder sees it. Lease and Session are
+// capabilities. Name, Fence and Slot are those of a lease that was asked for by
+// one name; the others have Names, so that nobody takes the fence of one name
+// for that of another.
+type LeaseBody struct {
+	Lease   string     `json:"lease"`
+	Name    string     `json:"name,omitempty"`
+	Token   Token      `json:"fencing_token"`
+	Fence   Token      `json:"fence,omitempty" doc:"What the guard of this name is claimed and checked with."`
+	Cell    string     `json:"cell"`
+	Session string     `json:"session"`
+	TTL     Duration   `json:"ttl" doc:"Counts from the grant."`
+	Waited  Duration   `json:"waited" doc:"At most the time between the request and the grant."`
+	Slot    *uint32    `json:"slot,omitempty" doc:"From 1; 0: the lease is not one of slots. The guard's line is the name, U+001F and this number then."`
+	Names   []NameBody `json:"names,omitempty" nullable:"false" doc:"Each name of a lease that was asked for by names."`
+}
+
+// NameBody is one name of a lease.
+type NameBody struct {
+	Name  string `json:"name"`
+	Fence Token  `json:"fence"`
+	Slot  uint32 `json:"slot"`
+}
+
+// Give fills in what was granted; several: as names, otherwise as the only one.
+func (l *LeaseBody) Give(names []NameBody, several bool) {
+	if several || len(names) != 1 {
+		l.Names = names
+		return
+	}
+	l.Name, l.Fence, l.Slot = names[0].Name, names[0].Fence, &names[0].Slot
+}
+
+func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBody], error) {
+	r, err := in.Body.request()
+	if err != nil {
+		return nil, invalid(err.Error())
+	}
+	r.Identity = identityOf(ctx)
+	l, err := s.cell.Acquire(ctx, r)
+	if err != nil {
+		return nil, s.refusal(err)
+	}
+	out := LeaseBody{
+		Lease: l.ID, Token: Token(l.Granted.Token), Cell: l.Cell, Session: l.Session,
+		TTL: Duration(l.Granted.TTL), Waited: Duration(l.Granted.Waited),
+	}
+	names := make([]NameBody, 0, len(l.Granted.Grants))
+	for _, g := range l.Granted.Grants {
+		names = append(names, NameBody{g.Name, Token(g.Fence), g.Slot})
+	}
+	out.Give(names, in.Body.Names != nil)
+	return &body[LeaseBody]{out}, nil
+}
+
+// request checks what the cell could not tell apart any more, and what it would
+// not be asked for in the same words.
+func (b *acquireBody) request() (r cell.AcquireRequest, err error) {
+	r = cell.AcquireRequest{Names: b.Names, Value: b.Value, Label: b.Label, RequestID: b.RequestID}
+	switch {
+	case b.Name != nil && b.Names != nil:
+		return r, errors.New("both name and names are given; expected one of them")
+	case b.Name != nil:
+		r.Names = []string{*b.Name}
+	case b.Names == nil:
+		return r, errors.New("neither name nor names is given; expected one of them")
+	case len(b.Names) == 0:
+		return r, errors.New("names is empty; 1 to 64 names were expected")
+	}
+	switch {
+	case b.Shared && b.Slots != nil:
+		return r, errors.New("both shared and slots are given; expected one of them")
+	case b.Shared:
+		r.Mode = locktable.Shared
+	case b.Slots != nil:
+		if err := locktable.ValidSlots(*b.Slots); err != nil {
+			return r, err
+		}
+		r.Mode, r.Slots = locktable.Slots, uint32(*b.Slots)
+	}
+	if b.LockDelay != nil {
+		r.LockDelay = time.Duration(*b.LockDelay)
+	}
+	switch {
+	case b.TTL != nil && b.Session != nil:
+		return r, errors.New("both ttl and session are given; expected one: a lease of a session has the session's ttl")
+	case b.Session != nil && *b.Session == "":
+		return r, errors.New("the session is empty; expected the id of a session, or none for a session of the lease's own")
+	case b.Session != nil:
+		r.Session = *b.Session
+	}
+	if r.TTL, err = ttlOf(b.TTL); err != nil {
+		return r, err
+	}
+	if b.Wait != nil {
+		r.Wait = time.Duration(*b.Wait)
+	}
+	return r, nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+)
+
+// activeTTLUsual stands in for a server's that did not tell its own.
+const activeTTLUsual = 3 * time.Second
+
+// probe looks for a server, so that there being none is said at once and in the
+// same words as by every other command; a run that waits for its turn waits for
+// a server, too. On the way it learns what a change of the active server would
+// do to the command.
+func (r *running) probe(ctx context.Context, asking *client) error {
+	wait := reachMax
+	if r.nonblock || r.wait.given {
+		wait = r.wait.value
+	}
+	activeTTL := activeTTLUsual
+	err := asking.call(ctx, wait, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
+		s, err := l.Status(ctx, &linkpb.StatusRequest{})
+		if err == nil && s.GetActiveTtlNano() > 0 {
+			activeTTL = time.Duration(s.GetActiveTtlNano())
+		}
+		return err
+	})
+	if err == nil && len(r.args) > 0 && !supervise.RidesOutTakeover(r.ttl.value, r.killAfter.value, activeTTL) {
+		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v, and a change of the active server can take %v; a longer --ttl gives it the time",
+			r.ttl.value, r.killAfter.value, supervise.Grace(r.ttl.value, r.killAfter.value).Round(100*time.Millisecond), activeTTL+2*time.Second))
+	}
+	return err
+}
+
+// tellAfter is how long a run waits for its turn before it says for whom.
+const tellAfter = time.Second
+
+// tellHolder says once who has the name that is waited for.
+func (r *running) tellHolder(ctx context.Context, asking *client) {
+	<-after(ctx, tellAfter)
+	if ctx.Err() != nil {
+		return
+	}
+	_ = list(ctx, asking, &linkpb.ListRequest{Name: r.name}, func(l rest.LockBody) error { // only to be helpful
+		if len(l.Holders) > 0 && ctx.Err() == nil {
+			r.notice("waiting: " + shown(l.Name) + " is " + describe(l.Holders[0]))
+		}
+		return nil
+	})
+}
+
+// renewals tells how those of a lease fare.
+type renewals struct {
+	*running
+	lease *pawl.Lease
+	last  atomic.Pointer[error]
+}
+
+func (h *renewals) watch(events <-chan pawl.Event) {
+	warned := false
+	for e := range events {
+		switch e.Kind {
+		case pawl.Jeopardy:
+			warned = true
+			if e.Err != nil {
+				h.last.Store(&e.Err)
+			}
+			left := max(e.Remaining-h.killAfter.value-supervise.Margin(h.ttl.value), 0)
+			h.notice(fmt.Sprintf("%s; unless one does, the command is asked to end in %v", h.overdue(), left.Round(100*time.Millisecond)))
+		case pawl.Safe:
+			h.last.Store(nil)
+			if warned {
+				h.notice("renewals are answered again")
+			}
+		}
+	}
+}
+
+// overdue says for how long no server has answered, and why as far as is known.
+func (h *renewals) overdue() string {
+	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.value - h.lease.Remaining()).Round(100*time.Millisecond))
+	if why := h.last.Load(); why != nil {
+		text += " (" + textOf(*why) + ")"
+	}
+	return text
+}

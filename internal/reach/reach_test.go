@@ -1,0 +1,84 @@
+package reach_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/reach"
+)
+
+// The texts are gRPC's own: a new version of it that words them differently
+// fails here.
+func TestWhatGRPCSays(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := gone.Addr().String()
+	gone.Close()
+	for server, expected := range map[string]string{
+		free:                         "no server answers at " + free + ": connection refused",
+		web.Listener.Addr().String(): "what answers at " + web.Listener.Addr().String() + " is no pawl link: it looks like the HTTP port",
+		"nowhere.invalid:7420":       `no server answers at nowhere.invalid:7420: the host name "nowhere.invalid" c`,
+	} {
+		conn, err := grpc.NewClient("passthrough:///"+server, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", at)
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = linkpb.NewLinkClient(conn).Status(t.Context(), &linkpb.StatusRequest{})
+		conn.Close()
+		if got := reach.Of(server, err); got == nil || !strings.HasPrefix(got.Error(), expected) {
+			t.Errorf("%s: %v is told as %v, expected %q", server, err, got, expected)
+		}
+	}
+}
+
+func TestWhatIsNoneOfIt(t *testing.T) {
+	for _, err := range []error{
+		nil, context.Canceled,
+		status.Error(codes.Unavailable, "this server is not the active one"),
+		status.Error(codes.NotFound, `connection error: desc = "x"`),
+	} {
+		if got := reach.Of("a:1", err); got != nil {
+			t.Errorf("%v is told as %v", err, got)
+		}
+	}
+	for text, why := range map[string]string{
+		"error reading server preface: EOF":             "the connection was taken and closed again (EOF)",
+		"transport: authentication handshake failed: x": "x",
+		"something else": "something else",
+		"transport: Error while dialing: dial tcp: a: b": "b",
+	} {
+		if got := reach.Of("a:1", status.Error(codes.Unavailable, `connection error: desc = "`+text+`"`)); got == nil || got.Why != why {
+			t.Errorf("%q is told as %v", text, got)
+		}
+	}
+}
+
+func TestCheckAddress(t *testing.T) {
+	for address, good := range map[string]bool{
+		"127.0.0.1:7420": true, "[::1]:1": true, "locks.example:65535": true,
+		"": false, "localhost": false, ":7420": false, "a:": false, "a:0": false, "a:65536": false, "a:http": false,
+		"http://a:1": false, "a b:1": false, "::1:7420": false, "a:-1": false,
+	} {
+		err := reach.CheckAddress(address)
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "host:port was expected") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}

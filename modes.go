@@ -1,0 +1,138 @@
+package pawl
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Shared asks for a lease that others may hold at the same time, if theirs is
+// shared too: many readers, or one writer. Readers that wait are granted
+// together, and none that comes later overtakes a writer that waits.
+//
+// Readers do not fence each other: the token of [Lease.Fence] is that of the
+// first lease of the present unbroken run of readers, so it fences the writers
+// before them.
+//
+// What it does not give: a reader whose lease has expired, or who has released
+// it, still passes the name's guard until the next exclusive lease has claimed
+// it, or written there. So protect no writes with it, and have writers claim.
+// A lease cannot be upgraded: a reader that acquires the name exclusively waits
+// for itself.
+func Shared() AcquireOption {
+	return AcquireOption{func(s *acquireSettings) { s.shared = true }}
+}
+
+// Slots asks for one of n places, 1 to 10,000: a semaphore. [Lease.Slot] tells
+// which. Never more than n hold the name, and the place of a holder that died is
+// free again when its session has ended.
+//
+// Everybody must state the same n: while the name is held or waited for with
+// another one, or as a lock, an acquire fails with ErrConflict.
+//
+// What it does not give: a common guard. Every slot has a guard line of its own
+// (the Resource of [Lease.Fence]: the name, U+001F and the number), on which the
+// next holder of that slot fences the last. A holder that comes back from a long
+// pause is refused there, and may be the one too many for whatever is guarded
+// under the name itself or not at all. So keep what is used up, a connection, a
+// shard or a working folder, per slot.
+func Slots(n int) AcquireOption {
+	return AcquireOption{func(s *acquireSettings) { s.slots, s.slotted = n, true }}
+}
+
+// Names asks for more names, up to 64 together, under one lease: all or nothing,
+// with one token. Names given twice count once. While the lease waits it holds
+// none of them, but in each of their queues it keeps its place, so it starves
+// nobody, nor does anybody starve it. Which mode is asked for holds for all.
+//
+// What it does not give: two acquires with several names cannot deadlock, but
+// two acquires of one session for one name after the other can, as anywhere: a
+// lease that is held is not taken back to let another one be granted. So take
+// what is needed together in one acquire.
+func Names(more ...string) AcquireOption {
+	return AcquireOption{func(s *acquireSettings) { s.names = append(s.names, more...) }}
+}
+
+// Value is shown with the lease to whoever lists or observes its first name, at
+// most 64 KiB. It stays as it is until the lease ends.
+//
+// What it does not give: privacy, or a store. Everybody who may read the name
+// sees it, the cell's log keeps a copy, and it is gone with the lease.
+func Value(value []byte) AcquireOption {
+	value = bytes.Clone(value)
+	return AcquireOption{func(s *acquireSettings) { s.value = value }}
+}
+
+// LockDelay keeps the lease's names closed for so long, at most 1 hour, after
+// the lease has expired or was broken by force; after a release they are free at
+// once, also when the holder let go because it was asked to. Closed means that
+// no exclusive lease and no slot is granted; a shared lease is.
+//
+// What it does not give: safety. It is only a fallback where the resource has no
+// guard: what the dead holder has sent gets that long to arrive before the next
+// one begins, and a pause or a network may take longer. It is paid for with the
+// time in which nobody works.
+func LockDelay(d time.Duration) AcquireOption {
+	return AcquireOption{func(s *acquireSettings) { s.lockDelay = d }}
+}
+
+// Bounds of what may be asked for. The server has more to say about names.
+const (
+	nameMax      = 512 // bytes
+	labelMax     = 256 // bytes
+	namesMax     = 64
+	slotsMax     = 10_000
+	valueMax     = 64 << 10 // bytes
+	lockDelayMax = time.Hour
+)
+
+// settle checks what the options led to, and removes names given twice.
+func (s *acquireSettings) settle() error {
+	if len(s.names) > 1 {
+		s.names = unique(s.names)
+	}
+	if n := len(s.names); n > namesMax {
+		return fmt.Errorf("%w: %d names were given; 1 to %d were expected", ErrInvalid, n, namesMax)
+	}
+	for _, name := range s.names {
+		if err := sound("name", name, nameMax); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.leader && (s.shared || s.slotted):
+		return fmt.Errorf("%w: one leads at a time: neither Shared nor Slots was expected", ErrInvalid)
+	case s.shared && s.slotted:
+		return fmt.Errorf("%w: a lease is either shared or one of slots", ErrInvalid)
+	case s.slotted && (s.slots < 1 || s.slots > slotsMax):
+		return fmt.Errorf("%w: %d slots were asked for; 1 to %d were expected", ErrInvalid, s.slots, slotsMax)
+	case s.lockDelay < 0 || s.lockDelay > lockDelayMax:
+		return fmt.Errorf("%w: the lock-delay is %v; 0 to %v was expected", ErrInvalid, s.lockDelay, lockDelayMax)
+	case len(s.value) > valueMax:
+		return fmt.Errorf("%w: the value has %d bytes; at most %d were expected", ErrInvalid, len(s.value), valueMax)
+	}
+	return sound("label", s.label, labelMax)
+}
+
+// unique keeps the first of equal names, in their order.
+func unique(names []string) []string {
+	seen := make(map[string]struct{}, len(names))
+	return slices.DeleteFunc(names, func(name string) bool {
+		_, twice := seen[name]
+		seen[name] = struct{}{}
+		return twice
+	})
+}
+
+// sound refuses what could not be sent: it would break the stream for all.
+func sound(what, s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("%w: the %s has %d bytes; at most %d were expected", ErrInvalid, what, len(s), limit)
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%w: the %s is not valid UTF-8", ErrInvalid, what)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package pawl
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"unicode"
+
+	"github.com/pawlproject/pawl/guard"
+)
+
+// Campaign waits until it leads: it is an Acquire whose lease others find with
+// Observe, and with it value, at most 64 KiB, say where the leader is reached.
+// Options that make a lease anything but exclusive are ErrInvalid.
+//
+// The lease is one term. It begins when Campaign returns, with a token above
+// those of all terms before, and it ends when its Context does; it has one
+// beginning and one end, and a campaign that fails has neither. Release resigns:
+// the next in the queue leads. Once resigned or lost it never comes back: for
+// another term campaign again, or let Do run term after term.
+//
+// A candidate whose session ends while it waits goes on in a new session, at the
+// end of the queue: it never leads under one that is over.
+//
+// What it does not give: a leader that was paused believes to lead until it
+// looks at the clock. Only guards that were claimed with its fence stop it.
+// And value cannot be changed during a term.
+func (c *Client) Campaign(ctx context.Context, name string, value []byte, options ...AcquireOption) (*Lease, error) {
+	all := append(append([]AcquireOption(nil), options...), Value(value),
+		AcquireOption{func(s *acquireSettings) { s.leader = true }})
+	return c.acquire(ctx, "campaign", name, false, all)
+}
+
+// Leader is who holds a name. The zero Leader is nobody.
+type Leader struct {
+	// Token is the lease's; 0: nobody holds the name.
+	Token guard.Token
+	// Value is the lease's, Label what its holder calls itself.
+	Value []byte
+	Label string
+}
+
+// Observe tells who holds a name, at first and whenever that changes, until ctx
+// ends or the loop is left:
+//
+//	for leader, err := range c.Observe(ctx, "scheduler") {
+//		if err != nil {
+//			return err
+//		}
+//		…
+//	}
+//
+// Nobody is told too, as the zero Leader. Lost connections, restarts of the
+// server and a new session of this client are bridged: who leads is told again
+// only when it is another one. While no server can be reached nothing is told.
+//
+// It is the latest state that is told, not every state: whoever is slow misses
+// leaders in between, and no leader is told twice in a row. Any number of
+// observers of one name are one observation to the server, of which a client may
+// have 1,000. Of shared leases and of slots the first holder is told.
+//
+// When ctx ends the loop ends without an error. Otherwise the last turn has one:
+// ErrInvalid for a name that cannot be, ErrExhausted, ErrDenied,
+// ErrStoreRolledBack, ErrClosed.
+//
+// What it does not give: a permission. By the time it is read the leader may be
+// another one; whoever must not talk to a former leader shows it the token, or
+// has the resource guarded.
+func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		fail := func(err error) { yield(Leader{}, fmt.Errorf("pawl: observe %.64q: %w", name, err)) }
+		if err := observable(name); err != nil {
+			fail(err)
+			return
+		}
+		o := newObserver(name)
+		if !c.submit(op{observe: o}) {
+			fail(ErrClosed)
+			return
+		}
+		defer c.submit(op{observe: o, abandon: true})
+		told, last := false, guard.Token(0)
+		for {
+			select {
+			case <-o.ready:
+			case <-ctx.Done():
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			l, err := o.take()
+			if err != nil {
+				fail(err)
+				return
+			}
+			if told && l.Token == last {
+				continue
+			}
+			told, last = true, l.Token
+			l.Value = bytes.Clone(l.Value)
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// observable refuses every name that a server would: what cannot be observed
+// ends the stream.
+func observable(name string) error {
+	if name == "" {
+		return fmt.Errorf("%w: the name is empty; 1 to %d bytes were expected", ErrInvalid, nameMax)
+	}
+	if err := sound("name", name, nameMax); err != nil {
+		return err
+	}
+	for i, r := range name {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("%w: the name has the control character %U at byte %d", ErrInvalid, r, i)
+		}
+	}
+	return nil
+}
+
+// observer is the place where the loop leaves the latest state for one reader.
+type observer struct {
+	name  string
+	ready chan struct{}
+
+	mu     sync.Mutex
+	leader Leader
+	err    error
+}
+
+func newObserver(name string) *observer {
+	return &observer{name: name, ready: make(chan struct{}, 1)}
+}
+
+func (o *observer) tell(l Leader) { o.put(l, nil) }
+
+// end is the last word.
+func (o *observer) end(err error) { o.put(Leader{}, err) }
+
+func (o *observer) put(l Leader, err error) {
+	o.mu.Lock()
+	o.leader, o.err = l, err
+	o.mu.Unlock()
+	select {
+	case o.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (o *observer) take() (Leader, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.leader, o.err
+}
