@@ -5,6 +5,8 @@ SHELL := bash
 
 KILLS ?= 200
 FUZZTIME ?= 30s
+SEED ?= 1
+RUNS ?= 1000
 
 # How often a repeating test repeats at most (0: its full count).
 ifdef REPS
@@ -77,6 +79,18 @@ golden: ## rewrite the golden files of the public API and of users' modules
 .PHONY: fuzz
 fuzz: ## fuzz every decoder for FUZZTIME each (30s)
 	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: sim
+sim: ## RUNS simulated worlds (1000) from SEED on (1), with all their faults
+	@go run ./internal/sim/play -seed $(SEED) -runs $(RUNS)
+
+.PHONY: planted
+planted: ## plant one bug after the other; the simulator must find each
+	@go run -tags planted ./internal/sim/hunt
+
+.PHONY: planted-table
+planted-table: ## write docs/planted.md anew
+	@go run -tags planted ./internal/sim/hunt -update
 
 .PHONY: soak
 soak: ## every test with its full count of repetitions

@@ -26,8 +26,6 @@ const (
 	closeMax = time.Second
 )
 
-var noContext = context.Background()
-
 // Options of a Client. The zero Options are fine for a server on this machine.
 type Options struct {
 	// TTL is how long the server keeps this client's leases when it hears

@@ -19,7 +19,7 @@ func (c *core) close(within time.Duration) {
 		call.answer(nil, ErrClosed)
 	}
 	c.dialled = nil
-	c.endWatches(ErrClosed)
+	c.endWatches(ErrClosed, every)
 	for _, l := range c.held() {
 		l.endReleased()
 	}
@@ -39,7 +39,7 @@ func (c *core) finish(confirmed bool) {
 	c.finished, c.unconfirmed = true, !confirmed
 	c.session.standing.end()
 	c.hangUp(nil)
-	c.endWatches(ErrClosed)
+	c.endWatches(ErrClosed, every)
 	for _, n := range c.numbers() {
 		r := c.requests[n]
 		delete(c.requests, n)

@@ -164,6 +164,21 @@ func TestCoreWatches(t *testing.T) {
 			> dial b session "s1" generation 2
 			@30 welcome 3s`,
 
+		"a server that observes less: who was answered is within its limit": opened + `
+			observe x
+			> send observe [x]
+			observed x 5 v
+			> observer 1: 5 "v"
+			observe y
+			> send observe [y]
+			closed exhausted
+			> hang up
+			> observer 2: limit reached
+			@20
+			> dial b session "s1" generation 2 seen 5
+			@30 welcome 3s
+			> send observe [x]`,
+
 		"closed by us": opened + `
 			observe x
 			> send observe [x]

@@ -161,13 +161,14 @@ func (c *core) restart(cause error) {
 	}
 }
 
-// refuseAll ends every acquire and every observation when the server will not have us at all.
+// refuseAll ends every acquire and every observation when the server will not
+// have us at all.
 func (c *core) refuseAll(why error) {
 	for _, call := range c.dialled {
 		call.answer(nil, why)
 	}
 	c.dialled = nil
-	c.endWatches(why)
+	c.endWatches(why, every)
 	for _, n := range c.numbers() {
 		if r := c.requests[n]; r.kind == callAcquire {
 			delete(c.requests, n)

@@ -222,6 +222,10 @@ func (c *core) closed(w *linkpb.Closed) {
 		if w.Reason == linkpb.Reason_REASON_STORE_ROLLED_BACK {
 			c.emit(StoreRolledBack, why)
 		}
+	case linkpb.Reason_REASON_EXHAUSTED:
+		// A server that observes less than we do would say so again and again.
+		c.endWatches(why, func(w *watch) bool { return w.asked && !w.live })
+		c.failed(why)
 	default:
 		c.failed(why)
 	}

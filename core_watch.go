@@ -133,10 +133,15 @@ func (c *core) unwatch() {
 	}
 }
 
-// endWatches tells all observers that it is over.
-func (c *core) endWatches(why error) {
+func every(*watch) bool { return true }
+
+// endWatches tells the observers of some names that it is over.
+func (c *core) endWatches(why error, which func(*watch) bool) {
 	for _, name := range c.watches.names() {
 		w := c.watches.of[name]
+		if !which(w) {
+			continue
+		}
 		for o := range w.observers {
 			o.end(why)
 		}

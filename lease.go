@@ -15,9 +15,9 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// Lease is one grant of a name, or of several at once, to a client. It lasts until it is released,
-// until it is broken, or until its client's session ends. Its methods may be
-// called by several goroutines.
+// Lease is one grant of a name, or of several at once, to a client. It lasts
+// until it is released, until it is broken, or until its client's session ends.
+// Its methods may be called by several goroutines.
 type Lease struct {
 	name     string
 	token    guard.Token

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -181,6 +182,6 @@ func narrate(log *slog.Logger, events <-chan Event) {
 		if e.Err != nil {
 			attrs = append(attrs, "error", e.Err)
 		}
-		log.Log(noContext, level, "pawl: session", attrs...)
+		log.Log(context.Background(), level, "pawl: session", attrs...)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -78,7 +79,7 @@ func LockDelay(d time.Duration) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.lockDelay = d }}
 }
 
-// Bounds of what may be asked for. The server has more to say about names.
+// Bounds of what may be asked for, as servers have them.
 const (
 	nameMax      = 512 // bytes
 	labelMax     = 256 // bytes
@@ -97,7 +98,7 @@ func (s *acquireSettings) settle() error {
 		return fmt.Errorf("%w: %d names were given; 1 to %d were expected", ErrInvalid, n, namesMax)
 	}
 	for _, name := range s.names {
-		if err := sound("name", name, nameMax); err != nil {
+		if err := named(name); err != nil {
 			return err
 		}
 	}
@@ -124,6 +125,24 @@ func unique(names []string) []string {
 		seen[name] = struct{}{}
 		return twice
 	})
+}
+
+// named refuses what is no name. A server would end the stream over one that is
+// to be observed.
+func named(name string) error {
+	if name == "" {
+		return fmt.Errorf("%w: the name is empty; 1 to %d bytes were expected", ErrInvalid, nameMax)
+	}
+	if err := sound("name", name, nameMax); err != nil {
+		return err
+	}
+	for i, r := range name {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("%w: the name has the control character %U at byte %d; UTF-8 without control characters was expected",
+				ErrInvalid, r, i)
+		}
+	}
+	return nil
 }
 
 // sound refuses what could not be sent: it would break the stream for all.

@@ -97,6 +97,38 @@ func TestShared(t *testing.T) {
 	})
 }
 
+// Readers claim with their run's fence: they pass beside each other and fence
+// the writer before them. One that has ended passes until the next writer has
+// claimed, and no longer.
+func TestSharedFences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		a := s.Dial(t, pawl.Options{TTL: ttl})
+		var g ledger
+		shows := func(what string, l *pawl.Lease, want error) {
+			t.Helper()
+			if err := g.Claim(t.Context(), l.Fence()); !errors.Is(err, want) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		before := with(t, a, "x", pawl.Claim(&g))
+		let(t, before)
+		one := with(t, a, "x", pawl.Shared(), pawl.Claim(&g))
+		two := with(t, a, "x", pawl.Shared(), pawl.Claim(&g))
+		shows("one reader", one, nil)
+		shows("the other reader", two, nil)
+		shows("the writer before them", before, guard.ErrStale)
+		let(t, one)
+		shows("a reader that has ended, while others read", one, nil)
+		let(t, two)
+		unclaimed := with(t, a, "x")
+		shows("a reader that has ended, before the writer claims", two, nil)
+		shows("the writer", unclaimed, nil)
+		shows("a reader that has ended, afterwards", two, guard.ErrStale)
+		let(t, unclaimed)
+	})
+}
+
 // C59: a new reader every half second, each stays for a second. The writer has
 // to wait for those before it and for nobody else.
 func TestWriterIsNotStarved(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"sync"
-	"unicode"
 
 	"github.com/pawlproject/pawl/guard"
 )
@@ -71,7 +70,7 @@ type Leader struct {
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		fail := func(err error) { yield(Leader{}, fmt.Errorf("pawl: observe %.64q: %w", name, err)) }
-		if err := observable(name); err != nil {
+		if err := named(name); err != nil {
 			fail(err)
 			return
 		}
@@ -105,23 +104,6 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 			}
 		}
 	}
-}
-
-// observable refuses every name that a server would: what cannot be observed
-// ends the stream.
-func observable(name string) error {
-	if name == "" {
-		return fmt.Errorf("%w: the name is empty; 1 to %d bytes were expected", ErrInvalid, nameMax)
-	}
-	if err := sound("name", name, nameMax); err != nil {
-		return err
-	}
-	for i, r := range name {
-		if unicode.IsControl(r) {
-			return fmt.Errorf("%w: the name has the control character %U at byte %d", ErrInvalid, r, i)
-		}
-	}
-	return nil
 }
 
 // observer is the place where the loop leaves the latest state for one reader.

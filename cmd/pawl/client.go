@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/reach"
 )
 
@@ -30,6 +31,9 @@ const (
 	// reachMax bounds how long a command that waits for its turn waits for a
 	// server that cannot be reached.
 	reachMax = 10 * time.Second
+	// answerMax bounds an answer: a page of names, each with the largest value,
+	// fits.
+	answerMax = locktable.PageMax*(locktable.ValueMax+4<<10) + 4<<20
 )
 
 // client asks the servers of a cell, one after the other, until one serves.
@@ -58,6 +62,7 @@ func (c *client) at(server string) (linkpb.LinkClient, error) {
 		var err error
 		conn, err = grpc.NewClient("passthrough:///"+server,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax)),
 			grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", at)
 			}),

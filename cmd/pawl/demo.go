@@ -21,7 +21,7 @@ func newDemo() *cobra.Command {
 		Use:     "demo",
 		Short:   "See a paused holder come back from the dead and be refused",
 		Example: "  pawl demo zombie",
-		Args:    cobra.NoArgs,
+		Args:    unknown,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDemoZombie())
@@ -41,7 +41,7 @@ update is lost. Once the ledger does, and the late write is refused.
 
 Exit codes: 0 both halves came out as they must, 1 otherwise.`,
 		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 	}
 	cmd.Flags().Var(&ttl, "ttl", "TTL of the leases, 1s to 10s")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each moment and the verdict at the end")

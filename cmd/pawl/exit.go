@@ -54,7 +54,11 @@ func exitOf(err error) (code int, message string) {
 		return s.code(), ""
 	}
 	if r := refusedOf(err); r != nil {
-		return codeOf[r.GetReason()], r.GetMessage()
+		code, known := codeOf[r.GetReason()]
+		if !known {
+			code = exitOther
+		}
+		return code, r.GetMessage()
 	}
 	switch st := status.Convert(err); st.Code() {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -65,8 +69,8 @@ func exitOf(err error) (code int, message string) {
 	return exitOther, err.Error()
 }
 
-// codeOf has no entry for what comes out as 0, which is never looked up: a
-// refusal always has a reason.
+// codeOf are the codes of the reasons. One that only a newer server has is
+// exitOther: a refusal is never 0.
 var codeOf = map[linkpb.Reason]int{
 	linkpb.Reason_REASON_UNSPECIFIED:       exitOther,
 	linkpb.Reason_REASON_INVALID:           exitUsage,

@@ -118,6 +118,23 @@ func TestRunTakesASlot(t *testing.T) {
 	want(t, exitUsage, "run", "gpu", "--lock-delay", "-1s", "--", "true")
 }
 
+// C41: the permit of a holder that died comes back, once.
+func TestSlotOfADeadHolderComesBack(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	other := s.acquire("gpu", "--ttl", "1h", "--slots", "2")
+	dead := s.command("run", "gpu", "--slots", "2", "--ttl", "2s", "-k", "200ms", "--", "sleep", "1000")
+	if err := dead.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "both slots are in use", func() bool { return s.show("gpu").SlotsInUse == 2 })
+	_ = dead.Process.Kill() // it is ours and there
+	_ = dead.Wait()
+	if l := s.acquire("gpu", "--ttl", "1h", "--slots", "2", "--wait", "1m"); l.Slot != 2 {
+		t.Errorf("after the death of slot 2 came %+v beside %+v", l, other)
+	}
+	s.want(exitNotAcquired, "acquire", "gpu", "--slots", "2")
+}
+
 func TestRunsShare(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	reader := s.command("run", "a", "--shared", "--", "sleep", "1000")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,18 @@ const (
 	groupOperate = "operate"
 	groupOther   = "other"
 )
+
+// otherWords are what people who come from elsewhere call our commands.
+var otherWords = map[string][]string{
+	"acquire": {"lock", "take", "grab"},
+	"release": {"unlock", "free"},
+	"renew":   {"refresh", "extend", "keepalive"},
+	"ls":      {"list", "locks"},
+	"show":    {"get", "who", "info"},
+	"break":   {"steal", "kick"},
+	"serve":   {"server", "start", "daemon"},
+	"run":     {"exec", "with"},
+}
 
 func newRoot() *cobra.Command {
 	cobra.EnableCommandSorting = false
@@ -27,9 +40,12 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
   pawl run nightly -- ./report.sh       run a command while holding a lease`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Version:       versionText(),
+		Args:          unknown,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetVersionTemplate(versionLine())
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "To begin with:"},
 		&cobra.Group{ID: groupHold, Title: "To hold a lease:"},
@@ -38,7 +54,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 	)
 	in := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
-			c.GroupID = group
+			c.GroupID, c.SuggestFor = group, otherWords[c.Name()]
 			root.AddCommand(c)
 		}
 	}
@@ -95,6 +111,26 @@ func strict(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		strict(c)
 	}
+}
+
+// unknown complains of a word that is none of a command's.
+func unknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q", args[0])
+	if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
+		text += "; did you mean " + strings.Join(meant, " or ") + "?"
+	}
+	return errors.New(text)
+}
+
+// noArguments expects none.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments; %q is one", cmd.Name(), args[0])
+	}
+	return nil
 }
 
 // names expects exactly the arguments that it is told.

@@ -10,10 +10,8 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	"github.com/pawlproject/pawl/internal/store"
 )
-
-// activeTTLUsual stands in for a server's that did not tell its own.
-const activeTTLUsual = 3 * time.Second
 
 // probe looks for a server, so that there being none is said at once and in the
 // same words as by every other command; a run that waits for its turn waits for
@@ -24,7 +22,7 @@ func (r *running) probe(ctx context.Context, asking *client) error {
 	if r.nonblock || r.wait.given {
 		wait = r.wait.value
 	}
-	activeTTL := activeTTLUsual
+	activeTTL := store.ActiveTTLDefault // of a server that does not tell its own
 	err := asking.call(ctx, wait, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
 		s, err := l.Status(ctx, &linkpb.StatusRequest{})
 		if err == nil && s.GetActiveTtlNano() > 0 {

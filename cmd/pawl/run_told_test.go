@@ -4,6 +4,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/pawlproject/pawl/internal/testwait"
@@ -24,8 +25,13 @@ func nobody(t *testing.T) (address, words string) {
 func TestNoServerReadsTheSameEverywhere(t *testing.T) {
 	address, words := nobody(t)
 	for _, args := range [][]string{
-		{"ls"}, {"status"}, {"acquire", "a"}, {"run", "a", "-n", "--", "true"}, {"run", "a", "-w", "0s", "--", "true"},
-		{"run", "a", "-w", "300ms", "--", "true"}, {"acquire", "a", "-w", "300ms"},
+		{"ls"},
+		{"status"},
+		{"acquire", "a"},
+		{"run", "a", "-n", "--", "true"},
+		{"run", "a", "-w", "0s", "--", "true"},
+		{"run", "a", "-w", "300ms", "--", "true"},
+		{"acquire", "a", "-w", "300ms"},
 	} {
 		r := want(t, exitUnavailable, append([]string{args[0], "--servers", address}, args[1:]...)...)
 		contains(t, r.stderr, "pawl "+args[0]+": "+words+`; is "pawl serve" running`)
@@ -178,4 +184,41 @@ func TestRenewTellsOfABreak(t *testing.T) {
 	contains(t, s.want(0, "ls").stdout, "exclusive, breaking")
 	_, body := s.post("/v1/leases/"+l.Lease+"/renew", "")
 	contains(t, body, `"session":"`+l.Session+`"`, `"breaking":true,"reason":"why not"`)
+}
+
+// Trouble is said while there is time to do something about it, and its end.
+func TestRunSaysThatRenewalsFail(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for half of a TTL")
+	}
+	s := serve(t, "--store", "memory")
+	cmd := s.command("run", "a", "--ttl", "10s", "-k", "1s", "--", "sh", "-c", "read line")
+	var said growing
+	cmd.Stderr = &said
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "the lease is held", func() bool { return len(s.show("a").Holders) == 1 })
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "it warns", func() bool {
+		return strings.Contains(said.String(), "unless one does, the command is asked to end in")
+	})
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "it says that all is well", func() bool {
+		return strings.Contains(said.String(), "renewals are answered again")
+	})
+	contains(t, said.String(), "pawl run: no server has answered a renewal for")
+	hold.Close()
+	_ = cmd.Wait() // its code tells
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("it ended with %d: %s", code, said.String())
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ type serveFlags struct {
 
 func newServe() *cobra.Command {
 	v := serveFlags{
-		activeTTL: durationFlag{value: 3 * time.Second},
+		activeTTL: durationFlag{value: store.ActiveTTLDefault},
 		store:     choiceFlag{server.StoreEmbedded, []string{server.StoreEmbedded, server.StoreMemory}},
 		logFormat: choiceFlag{"text", []string{"text", "json"}},
 		logLevel:  choiceFlag{"info", []string{"debug", "info", "warn", "error"}},
@@ -53,13 +54,13 @@ Flags may stand in a YAML file, under their names (see --config); a flag on the
 command line wins.
 
 Exit codes: 0 stopped as asked, 64 invalid usage, 65 the data folder is damaged
-or shows less than it did, 69 it cannot serve (an address or the folder in use,
-no room), 1 otherwise.`,
+or shows less than it did, 69 it cannot serve (an address in use, a folder that
+cannot be used, no room), 1 otherwise.`,
 		Example: `  pawl serve
   pawl serve --data /var/lib/pawl --log-format json
   pawl serve --listen 127.0.0.1:8420 --http off
   pawl serve --store memory                a server for tests that forgets all`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&v.o.Link, "listen", "127.0.0.1:7420", "address of the gRPC link, or \"off\"")
@@ -103,6 +104,9 @@ func (v *serveFlags) settle(cmd *cobra.Command) error {
 		if err := server.CheckAddress(flag, address, v.insecure); err != nil {
 			return usage(cmd, "%v", err)
 		}
+	}
+	if v.o.Link == v.o.HTTP && v.o.Link != server.Off && !strings.HasSuffix(v.o.Link, ":0") {
+		return usage(cmd, "--listen and --http are both %s; expected an address for each", v.o.Link)
 	}
 	if v.o.Link == server.Off && v.o.HTTP == server.Off {
 		return usage(cmd, "--listen and --http are both off; expected an address for one of them")
@@ -166,7 +170,9 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 		return nil
 	case errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrRolledBack):
 		return failed(exitData, "%v", err)
-	case errors.Is(err, etcdstore.ErrInUse), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock), errors.As(err, new(*net.OpError)):
+	case errors.Is(err, etcdstore.ErrInUse), errors.Is(err, server.ErrFolder):
+		return failed(exitUnavailable, "%v; --data names another folder", err)
+	case errors.Is(err, server.ErrAddress), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock), errors.As(err, new(*net.OpError)):
 		return failed(exitUnavailable, "%v", err)
 	}
 	return failed(exitOther, "%v", err)

@@ -91,7 +91,7 @@ func TestServeRefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"--log-level", "loud"}, "debug, info"},
 		{[]string{"--config", "/nonexistent"}, "no such file"},
 		{[]string{"--nonsense"}, "unknown flag"},
-		{[]string{"now"}, "unknown command"},
+		{[]string{"now"}, "takes no arguments"},
 	} {
 		r := want(t, exitUsage, append([]string{"serve"}, tc.args...)...)
 		contains(t, r.stderr, tc.says, "pawl serve")
@@ -107,7 +107,7 @@ func TestServeSaysWhyItCannotServe(t *testing.T) {
 	r := want(t, exitUnavailable, "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "off")
 	contains(t, r.stderr, "in use")
 	r = want(t, exitUnavailable, "serve", "--store", "memory", "--listen", s.link, "--http", "off")
-	contains(t, r.stderr, "address already in use")
+	contains(t, r.stderr, "address is in use")
 }
 
 func TestServeReadsItsConfig(t *testing.T) {

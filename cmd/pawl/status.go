@@ -19,7 +19,7 @@ func newStatus() *cobra.Command {
 		Short:   "Show the state of the cell",
 		Long:    "Status shows the cell as its active server knows it.\n\n" + exitHelp,
 		Example: "  pawl status\n  pawl status --json | jq .leases",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 	}
 	servers := serversFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")

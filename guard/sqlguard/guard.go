@@ -42,8 +42,8 @@ func (g Guard) Install(ctx context.Context) error {
 
 // Claim raises the mark of f.Resource to f in a transaction of its own, see
 // [guard.Claimer]. When it returns nil no transaction that entered with a lower
-// token is open, and none will commit. It fails with [ErrBusy] while another transaction
-// writes longer than the driver waits.
+// token is open, and none will commit. It fails with [ErrBusy] while another
+// transaction writes longer than the driver waits.
 func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
 	return g.InTx(ctx, f, func(*sql.Tx) error { return nil })
 }

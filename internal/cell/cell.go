@@ -24,7 +24,8 @@ type Options struct {
 	// created, or CellID when that is set.
 	Name   string
 	CellID string
-	// ActiveTTL is how long a standby waits for a sign of the active server.
+	// ActiveTTL is how long a standby waits for a sign of the active server; 0:
+	// store.ActiveTTLDefault.
 	ActiveTTL time.Duration
 	// TokenFloor is a value that the counter starts above, 0: none.
 	TokenFloor guard.Token
@@ -69,17 +70,13 @@ type published struct {
 	batch uint64
 }
 
-// ActiveTTLDefault is how long a standby waits for a sign of the active server
-// when nothing else was said.
-const ActiveTTLDefault = 3 * time.Second
-
 // New returns a cell that does not run yet.
 func New(o Options) *Cell {
 	if o.Limits == (locktable.Limits{}) {
 		o.Limits = locktable.DefaultLimits
 	}
 	if o.ActiveTTL <= 0 {
-		o.ActiveTTL = ActiveTTLDefault
+		o.ActiveTTL = store.ActiveTTLDefault
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

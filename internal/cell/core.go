@@ -106,6 +106,8 @@ func (c Core) Take() Actions {
 func (c Core) Next() time.Duration {
 	switch {
 	case c.core.more:
+		// Not at once: a grant may be waiting for the counter's line, which moves
+		// with the clock.
 		return time.Microsecond
 	case c.core.asked == 0 && c.core.waits():
 		return confirmGap

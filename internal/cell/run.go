@@ -290,15 +290,8 @@ func (l *loop) heed(work context.Context) {
 
 // arm sets the time of the next turn that nothing else brings.
 func (l *loop) arm(timer clock.Timer) {
-	switch {
-	case l.core.more:
-		// Not at once: a grant may be waiting for the counter's line, which moves
-		// with the clock.
-		timer.Reset(time.Microsecond)
-	case l.core.asked == 0 && l.core.waits():
-		timer.Reset(confirmGap)
-	case l.core.table.Counts().Sessions > 0:
-		timer.Reset(tick)
+	if d := (Core{l.core}).Next(); d > 0 {
+		timer.Reset(d)
 	}
 }
 

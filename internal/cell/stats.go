@@ -9,7 +9,8 @@ import (
 // Stats counts what the cell did since it was made. Answers are counted when
 // they leave, so everything here is durable.
 type Stats struct {
-	Granted, Released, Renewed, Refused atomic.Uint64
+	// Done counts releases, checks and closings.
+	Granted, Done, Renewed, Refused atomic.Uint64
 	// Sessions that were opened, and streams told that theirs has ended.
 	Opened, Closed atomic.Uint64
 	// Batches that landed, the events in them and their bytes.
@@ -27,7 +28,7 @@ func (s *Stats) count(a locktable.Answer) {
 	case locktable.Granted:
 		s.Granted.Add(1)
 	case locktable.Done:
-		s.Released.Add(1)
+		s.Done.Add(1)
 	case locktable.Renewed:
 		s.Renewed.Add(1)
 	case locktable.Refused:

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -180,9 +181,6 @@ func (c *core) gather() {
 	if len(c.open) > 0 {
 		need = 0
 	}
-	if planted.Is("renewal answered before heard is durable") && len(c.decided.Events) == 0 {
-		need = c.durable
-	}
 	if len(c.decided.Replies) > 0 || len(c.decided.Events) > 0 {
 		c.groups = append(c.groups, group{turn: c.turn, need: need, replies: c.decided.Replies, events: len(c.decided.Events), counts: c.table.Counts()})
 		c.decided.Replies = nil
@@ -275,6 +273,9 @@ func (c *core) confirm(turn uint64) {
 // settle lets go of what has become final, in order.
 func (c *core) settle() {
 	n := 0
+	if planted.Is("renewal answered before heard is durable") {
+		c.settleRenewals()
+	}
 	for n < len(c.groups) {
 		g := &c.groups[n]
 		durable := g.need != 0 && g.need <= c.durable || planted.Is("answered before durable")
@@ -292,6 +293,18 @@ func (c *core) settle() {
 	}
 	if c.frozen != nil && c.frozen.upTo <= c.durable {
 		c.out.snapshot, c.frozen = c.frozen, nil
+	}
+}
+
+// settleRenewals is a planted bug: renewals in a turn that logged nothing do not
+// wait for what was logged before it.
+func (c *core) settleRenewals() {
+	other := func(r locktable.Reply) bool { _, renewed := r.Answer.(locktable.Renewed); return !renewed }
+	for i := range c.groups {
+		if g := &c.groups[i]; g.events == 0 && g.turn <= c.confirmed && !slices.ContainsFunc(g.replies, other) {
+			c.out.deliver = append(c.out.deliver, *g)
+			g.replies = nil
+		}
 	}
 }
 

@@ -79,11 +79,11 @@ func (s *Stream) Submit(m Message) {
 		x.Ref, x.Session, x.Generation = s.r, s.session, s.generation
 		urgent = append(urgent, x)
 	}
-	for _, name := range m.Observe {
-		urgent = append(urgent, locktable.Observe{Ref: s.r, Session: s.session, Generation: s.generation, Name: name})
-	}
 	for _, name := range m.Unobserve {
 		urgent = append(urgent, locktable.Unobserve{Session: s.session, Generation: s.generation, Name: name})
+	}
+	for _, name := range m.Observe {
+		urgent = append(urgent, locktable.Observe{Ref: s.r, Session: s.session, Generation: s.generation, Name: name})
 	}
 	if m.Close {
 		urgent = append(urgent, locktable.Close{Session: s.session})

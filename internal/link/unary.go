@@ -62,13 +62,13 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Lease:      l.ID,
 		Name:       r.Name,
 		Token:      uint64(g.Token),
-		Fence:      uint64(g.Token),
+		Fence:      uint64(g.Grants[0].Fence),
+		Slot:       g.Grants[0].Slot,
 		Cell:       l.Cell,
 		Session:    l.Session,
 		TtlNano:    int64(g.TTL),
 		WaitedNano: int64(g.Waited),
 	}
-	a.Fence, a.Slot = uint64(g.Grants[0].Fence), g.Grants[0].Slot
 	if len(g.Grants) > 1 {
 		for _, n := range g.Grants {
 			a.Fences = append(a.Fences, &linkpb.Fence{Name: n.Name, Fence: uint64(n.Fence), Slot: n.Slot})

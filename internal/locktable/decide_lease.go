@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
@@ -438,86 +437,4 @@ func mismatch(k *lock, c Break) string {
 		return fmt.Sprintf("%q is free", c.Name)
 	}
 	return fmt.Sprintf("%q is held under another token than %d", c.Name, c.Token)
-}
-
-func (c List) decide(t *Table, now Now, d *Decided) {
-	if c.Name != "" {
-		var p Page
-		if k := t.locks[c.Name]; k != nil && k.seen() {
-			p.Locks = append(p.Locks, t.lockView(now, k, c))
-		}
-		d.reply(c.Ref, 0, p)
-		return
-	}
-	if c.Limit <= 0 || c.Limit > PageMax {
-		c.Limit = PageMax
-	}
-	if c.After != "" && !strings.HasPrefix(c.After, c.Prefix) {
-		d.refuse(c.Ref, 0, Invalid, "the page token is of another prefix")
-		return
-	}
-	var p Page
-	shown := 0
-	t.names.after(c.Prefix, c.After, func(name string) bool {
-		k := t.locks[name]
-		if !k.seen() {
-			return true
-		}
-		if len(p.Locks) == c.Limit || shown >= pageShown {
-			p.Next = p.Locks[len(p.Locks)-1].Name
-			return false
-		}
-		v := t.lockView(now, k, c)
-		p.Locks = append(p.Locks, v)
-		shown += len(v.Holders) + len(v.Waiters)
-		return true
-	})
-	d.reply(c.Ref, 0, p)
-}
-
-// waitersShown and holdersShown bound those of one name in a listing; with
-// pageShown of both a page ends.
-const (
-	waitersShown = 1000
-	holdersShown = 1000
-	pageShown    = 2000
-)
-
-// seen reports whether a name is listed: one that is only observed is free, and
-// so is one whose holders are over.
-func (l *lock) seen() bool {
-	lives := func(h *lease) bool { return !h.session.over }
-	return len(l.queue) > 0 || l.closed != nil || slices.ContainsFunc(l.holders, lives)
-}
-
-func (t *Table) lockView(now Now, k *lock, c List) Lock {
-	v := Lock{Name: k.name, Slots: k.slots}
-	if k.closed != nil {
-		v.ClosedFor = k.closed.remains(now)
-	}
-	for _, l := range k.holders {
-		if l.session.over {
-			continue
-		}
-		if len(v.Holders) == 0 {
-			v.Value = l.extra.value
-		}
-		if len(v.Holders) < holdersShown {
-			v.Holders = append(v.Holders, t.holder(now, l, k))
-		}
-	}
-	if c.WithoutQueue {
-		return v
-	}
-	for _, w := range k.queue[:min(len(k.queue), waitersShown)] {
-		x := Waiter{Label: w.acquire.Label, Shared: w.shared()}
-		if w.session != nil {
-			x.Handle = t.handle(w.session)
-			if x.Label == "" {
-				x.Label = w.session.label
-			}
-		}
-		v.Waiters = append(v.Waiters, x)
-	}
-	return v
 }

@@ -7,8 +7,9 @@
 //   - Apply alone changes what is decided. A live table and one that is rebuilt
 //     from the log, or from a snapshot and the log after it, are equal (I9).
 //   - Tokens strictly increase in the order of grants (I1); a name has at most
-//     one exclusive holder (I2); a waiter is granted only while its session, or
-//     the connection it waits on, lives (I7).
+//     one exclusive holder, or shared ones, or as many as it has slots (I2); a
+//     waiter is granted only while its session, or the connection it waits on,
+//     lives (I7).
 //   - Nobody who waits is overtaken by who came later, except while it is
 //     detached (I10).
 //

@@ -28,6 +28,10 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 		if r.ledger.sessions[x.session] == nil && !r.amnesty() {
 			r.world.fail("I3", "%s says that a session is open, and no durable batch does", s.name)
 		}
+	case locktable.Renewed:
+		if x := r.ledger.sessions[a.Session]; x != nil && x.silent && x.silentAt < sent && !r.rolled {
+			r.world.fail("I5", "%s answers a renewal of %v, and by the log its session is silent since %v", s.name, sent, x.silentAt)
+		}
 	case locktable.Done:
 		if release != nil && !release.over && !r.amnesty() {
 			r.world.fail("I3", "%s says that token %d is released, and no durable batch does", s.name, release.token)

@@ -20,9 +20,12 @@ type disk struct {
 	world *World
 	rng   *rand.Rand
 	down  bool
-	// saved is what a roll-back goes back to.
-	saved  *memstore.State
-	ledger saved
+	// saved is what a roll-back goes back to; watched has it saved before the
+	// next write of a kind.
+	saved   *memstore.State
+	ledger  saved
+	watched kvlog.What
+	onWatch func()
 }
 
 func newDisk(w *World) *disk {
@@ -146,6 +149,11 @@ func (d *disk) repeat(who string, t kvlog.Txn) {
 
 // land carries out a transaction, under the referee's eyes.
 func (d *disk) land(who string, t kvlog.Txn) (o outcome) {
+	if d.watched == t.What && d.onWatch != nil {
+		then := d.onWatch
+		d.onWatch = nil
+		then()
+	}
 	o.result, o.err = d.Disk.Txn(context.Background(), t)
 	if t.Writes() && t.What != kvlog.WhatBeat {
 		d.world.tell("disk", "%s of %s %s: %v", t.What, who, target(t), o.result.OK)

@@ -83,7 +83,7 @@ func (w *World) active() *server {
 // server's (I9), which began with a snapshot or has lived all along.
 func (r *referee) compare(when string) {
 	s := r.world.active()
-	if s == nil || r.world.failed != nil {
+	if s == nil || r.world.failed != nil || r.amnesty() {
 		return
 	}
 	rebuilt := locktable.New(locktable.DefaultLimits)

@@ -34,7 +34,8 @@ const (
 	// StoreDown: nothing reaches the store. StoreFull: it takes no writes.
 	StoreDown
 	StoreFull
-	// RollBack sets the store back to what it was For ago.
+	// RollBack sets the store back to what it was For ago; with another Target
+	// than 0, to what it was just before a write of the kind saveBefore.
 	RollBack
 	// PauseClient, SuspendClient, CrashClient do to a client what those above do
 	// to a server. A client that comes back from a crash has forgotten all.
@@ -100,6 +101,7 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 				continue
 			}
 			rolled = true
+			f.Target = r.IntN(len(saveBefore))
 		}
 		// Most faults are short against a TTL or long against it.
 		f.For = between(r, 50*time.Millisecond, 1500*time.Millisecond)
@@ -143,8 +145,7 @@ func (w *World) strike(f Fault) {
 		w.disk.SetFull(true)
 		until(func() { w.disk.SetFull(false) })
 	case RollBack:
-		w.disk.save()
-		until(w.disk.rollBack)
+		w.disk.rollBackSoon(f)
 	case PauseClient, SuspendClient, CrashClient:
 		if c := w.clientOf(f.Target); c != nil {
 			w.hit(f, &c.process, c.crash)

@@ -25,7 +25,10 @@ type ledger struct {
 type ledgerSession struct {
 	opened, ended time.Duration
 	over          bool
-	entries       []*entry
+	// silent since silentAt, as far as the log knows.
+	silent   bool
+	silentAt time.Duration
+	entries  []*entry
 }
 
 // entry is one lease, as the log has it.
@@ -69,6 +72,13 @@ func (l *ledger) apply(e *recordpb.Event) {
 		l.counter = guard.Token(e.Token)
 	case recordpb.Kind_KIND_SESSION_OPENED:
 		l.sessions[session] = &ledgerSession{opened: l.now}
+	case recordpb.Kind_KIND_SESSION_SILENT, recordpb.Kind_KIND_SESSION_HEARD:
+		s := l.sessions[session]
+		if s == nil || s.over {
+			w.fail("I7", "a session is silent or heard that does not live: %s", session[:])
+			return
+		}
+		s.silent, s.silentAt = e.Kind == recordpb.Kind_KIND_SESSION_SILENT, l.now
 	case recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED:
 		s := l.sessions[session]
 		if s == nil || s.over {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -181,41 +180,6 @@ func (r *referee) quit(s *server, why error) {
 	case errors.Is(why, store.ErrRolledBack) && !r.rolled:
 		r.world.fail("I4", "%s finds the store rolled back, and it was not: %v", s.name, why)
 	}
-}
-
-// save keeps what a roll-back will go back to.
-func (d *disk) save() {
-	state, r := d.Save(), d.world.referee
-	if len(r.log) == 0 {
-		return
-	}
-	d.saved = &state
-	d.ledger = saved{log: len(r.log), behind: map[uint64][]byte{}, tenure: r.tenure, pointer: r.pointer}
-	for n, raw := range r.behind {
-		d.ledger.behind[n] = raw
-	}
-}
-
-// rollBack loses what the store has acknowledged since save.
-func (d *disk) rollBack() {
-	if d.saved == nil {
-		return
-	}
-	w := d.world
-	r := w.referee
-	w.tell("fault", "the store is back at batch %d, and was at %d", d.ledger.log, len(r.log))
-	d.Restore(*d.saved)
-	r.tally.Rollbacks++
-	r.rolled, r.rolledAt = true, w.now
-	log := r.log[:d.ledger.log]
-	r.log, r.behind, r.tenure, r.pointer = nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
-	highest, tally, last := r.highest, r.tally, r.last
-	r.highest, r.last = 0, map[string]guard.Token{}
-	r.ledger = newLedger(r)
-	for _, raw := range slices.Clone(log) {
-		r.durable(raw)
-	}
-	r.highest, r.tally, r.last = highest, tally, last
 }
 
 // amnesty: the store was rolled back so shortly before that its servers may not

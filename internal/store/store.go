@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 )
 
 // InFlight is how many batches may be on their way at once: batch n goes out
 // only when batch n−InFlight, and all before it, are durable. A claimant cuts
 // what it finds behind the first hole within this distance.
 const InFlight = 4
+
+// ActiveTTLDefault is how long a standby waits for a sign of life of the active
+// server when nothing else was said.
+const ActiveTTLDefault = 3 * time.Second
 
 // BatchMax bounds the bytes of a batch and of a chunk of a snapshot.
 const BatchMax = 1 << 20

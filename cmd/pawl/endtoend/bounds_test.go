@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/rest"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
@@ -47,6 +48,7 @@ var bounds = map[string]any{
 	"locktable.DefaultLimits.ValueBytes":       locktable.DefaultLimits.ValueBytes,
 	"locktable.DefaultLimits.Observed":         locktable.DefaultLimits.Observed,
 
+	"rest.BodyMax":   rest.BodyMax,
 	"link.OutboxMax": link.OutboxMax,
 	"store.BatchMax": store.BatchMax,
 	"store.InFlight": store.InFlight,

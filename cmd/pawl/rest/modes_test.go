@@ -1,8 +1,10 @@
 package rest_test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +172,51 @@ func TestSlotsGivenUpComeBack(t *testing.T) {
 	}
 	for range 3 {
 		c.want(200, "POST", "/v1/leases", `{"name":"a","slots":3}`)
+	}
+	c.refused(409, "held", "POST", "/v1/leases", `{"name":"a","slots":3}`)
+}
+
+// C08: whoever hangs up while it asks, waits or is granted takes no permit along
+// for longer than a TTL, and there are never more than there are.
+func TestSlotsOfThoseWhoHungUpComeBack(t *testing.T) {
+	c := serve(t)
+	const clients = 60
+	ends := make([]context.CancelFunc, clients)
+	first, all := make(chan struct{}, clients), make(chan struct{}, clients)
+	for i := range clients {
+		var ctx context.Context
+		ctx, ends[i] = context.WithCancel(t.Context())
+		body := strings.NewReader(`{"name":"a","ttl":"1s","slots":3,"wait":"1h"}`)
+		r, err := http.NewRequestWithContext(ctx, "POST", c.s.URL+"/v1/leases", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if res, err := c.s.Client().Do(r); err == nil {
+				first <- struct{}{}
+				res.Body.Close()
+			}
+			all <- struct{}{}
+		}()
+	}
+	<-first
+	for i, end := range ends {
+		end()
+		if lock, held := c.lock("a"); i%10 == 0 && held && (lock["slots"] != 3.0 || lock["slots_in_use"].(float64) > 3) {
+			t.Errorf("while they hang up the lock is %v", lock)
+		}
+	}
+	for range clients {
+		<-all
+	}
+	testwait.Until(t, bound, "every permit has come back", func() bool {
+		_, held := c.lock("a")
+		return !held
+	})
+	for slot := 1.0; slot <= 3; slot++ {
+		if l := c.want(200, "POST", "/v1/leases", `{"name":"a","ttl":"1h","slots":3}`); l.body["slot"] != slot {
+			t.Errorf("slot %v is %v", slot, l.body)
+		}
 	}
 	c.refused(409, "held", "POST", "/v1/leases", `{"name":"a","slots":3}`)
 }

@@ -23,7 +23,7 @@ func operation[I, O any](
 		Method:          method,
 		Path:            path,
 		Summary:         summary,
-		MaxBodyBytes:    bodyMax,
+		MaxBodyBytes:    BodyMax,
 		BodyReadTimeout: -1,
 		Errors: append([]int{
 			http.StatusBadRequest, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable,

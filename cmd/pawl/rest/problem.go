@@ -122,7 +122,7 @@ func init() {
 		for _, err := range errs {
 			var d *huma.ErrorDetail
 			if errors.As(err, &d) {
-				parts = append(parts, strings.TrimPrefix(d.Location+": ", ": ")+d.Message)
+				parts = append(parts, complaint(d))
 			} else if err != nil {
 				parts = append(parts, err.Error())
 			}

@@ -24,7 +24,10 @@ func decodeStrict(data []byte, v any) error {
 	if loneSurrogate(data) {
 		return errors.New(`the body holds half a surrogate pair (\ud800 to \udfff), which is no character`)
 	}
-	return json.Unmarshal(data, v)
+	if err := json.Unmarshal(data, v); err != nil {
+		return ofField(data, v, err)
+	}
+	return nil
 }
 
 // checkKeys refuses an object with a key twice, and anything after the value.

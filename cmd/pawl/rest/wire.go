@@ -160,6 +160,9 @@ type LockBody struct {
 	Waiters    []WaiterBody `json:"waiters" nullable:"false"`
 }
 
+// HoldersShown is how many holders of a name are listed at most.
+const HoldersShown = 1000
+
 // Count fills in what follows from the holders.
 func (l *LockBody) Count() {
 	if l.Slots > 0 {

@@ -58,7 +58,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 		build: prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
 		counters: []counter{
 			{desc("leases_granted_total", "Leases granted."), func(s *cell.Stats) uint64 { return s.Granted.Load() }},
-			{desc("requests_done_total", "Releases, cancels, checks and closings answered as asked."), func(s *cell.Stats) uint64 { return s.Released.Load() }},
+			{desc("requests_done_total", "Releases, checks and closings answered as asked."), func(s *cell.Stats) uint64 { return s.Done.Load() }},
 			{desc("renewals_total", "Renewals answered."), func(s *cell.Stats) uint64 { return s.Renewed.Load() }},
 			{desc("requests_refused_total", "Requests refused, for whatever reason."), func(s *cell.Stats) uint64 { return s.Refused.Load() }},
 			{desc("sessions_opened_total", "Sessions opened or attached to."), func(s *cell.Stats) uint64 { return s.Opened.Load() }},

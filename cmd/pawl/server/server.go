@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -42,8 +43,15 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// ErrClock: no cell is created while the clock is so wrong.
-var ErrClock = errors.New("the clock cannot be right")
+// What keeps a server from starting, and a restart will not mend.
+var (
+	// ErrClock: no cell is created while the clock is so wrong.
+	ErrClock = errors.New("the clock cannot be right")
+	// ErrFolder: the data folder cannot be made, read or written.
+	ErrFolder = errors.New("the data folder cannot be used")
+	// ErrAddress: an address cannot be listened on.
+	ErrAddress = errors.New("cannot listen")
+)
 
 const (
 	// resignMax bounds a clean stop's wait for the cell, answersMax its wait for
@@ -67,6 +75,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped as asked, a little early
+		}
+		if errors.As(err, new(*fs.PathError)) {
+			err = fmt.Errorf("%w: %w", ErrFolder, err)
 		}
 		return err
 	}
@@ -137,16 +148,16 @@ type doors struct {
 func open(o Options) (*doors, error) {
 	d := &doors{}
 	for _, l := range []struct {
-		address string
-		to      *net.Listener
-	}{{o.Link, &d.link}, {o.HTTP, &d.http}, {o.Debug, &d.debug}} {
+		flag, address string
+		to            *net.Listener
+	}{{"--listen", o.Link, &d.link}, {"--http", o.HTTP, &d.http}, {"--debug-listen", o.Debug, &d.debug}} {
 		if l.address == Off || l.address == "" {
 			continue
 		}
 		var err error
 		if *l.to, err = net.Listen("tcp", l.address); err != nil {
 			d.close()
-			return nil, fmt.Errorf("listen: %w", err)
+			return nil, fmt.Errorf("%w: %s", ErrAddress, notListening(l.flag, l.address, err))
 		}
 	}
 	return d, nil

@@ -91,16 +91,3 @@ func TestStatusLine(t *testing.T) {
 		}
 	}
 }
-
-func TestParseContain(t *testing.T) {
-	for _, s := range []string{"auto", "cgroup", "processes"} {
-		if c, err := ParseContain(s); err != nil || string(c) != s {
-			t.Errorf("parse %q: %q, %v", s, c, err)
-		}
-	}
-	for _, s := range []string{"", "none", "Auto"} {
-		if c, err := ParseContain(s); err == nil {
-			t.Errorf("parse %q: %q", s, c)
-		}
-	}
-}

@@ -3,7 +3,6 @@
 package supervise
 
 import (
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -20,15 +19,6 @@ const (
 	ContainCgroup    Contain = "cgroup"    // a control group (v2), or the command is not started
 	ContainProcesses Contain = "processes" // the process group, and descendants in /proc
 )
-
-// ParseContain reads a value of --contain.
-func ParseContain(s string) (Contain, error) {
-	switch c := Contain(s); c {
-	case ContainAuto, ContainCgroup, ContainProcesses:
-		return c, nil
-	}
-	return "", fmt.Errorf("containment %q: want auto, cgroup or processes", s)
-}
 
 // Job is a command and how to run it.
 type Job struct {

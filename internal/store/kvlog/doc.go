@@ -29,7 +29,9 @@
 //	confirm   tenure mine; those batches likewise
 //	chunk     tenure mine; no such chunk
 //	publish   tenure mine; snapshot as read; log/m as read; last chunk as put
-//	sweep     tenure mine; snapshot as published
+//	truncate  tenure mine; snapshot as published
+//	sweep     likewise
+//	beat      tenure mine
 //	resign    tenure mine
 //
 // "tenure mine" compares revision and value. The value holds 128 random bits:

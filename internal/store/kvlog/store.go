@@ -12,16 +12,13 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// ActiveTTLDefault is how long a standby waits for a sign of life.
-const ActiveTTLDefault = 3 * time.Second
-
 // Options of a Store. The zero value of every field but Clock is usable.
 type Options struct {
 	Clock clock.Clock
 	// Prefix of every key.
 	Prefix string
 	// ActiveTTL: how long, on its own usable-time clock, a standby waits for a
-	// sign of life; the active server gives ten in that time. 0: the default.
+	// sign of life; the active server gives ten in that time. 0: store.ActiveTTLDefault.
 	ActiveTTL time.Duration
 	// Sole: no other server can reach the store. No sign of life is given, and
 	// a tenure that this node left behind is taken over at once.
@@ -51,7 +48,7 @@ var _ store.Store = (*Store)(nil)
 // New returns a store on kv, which it does not close.
 func New(kv KV, opts Options) *Store {
 	if opts.ActiveTTL <= 0 {
-		opts.ActiveTTL = ActiveTTLDefault
+		opts.ActiveTTL = store.ActiveTTLDefault
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

@@ -94,14 +94,6 @@ func (d *Disk) SetQuota(bytes int64) {
 	d.quota = bytes
 }
 
-// Edit sets a key behind every server's back; a nil value removes it.
-func (d *Disk) Edit(key string, value []byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.state.rev++
-	d.state.set(key, value, value == nil)
-}
-
 // Holds returns what key holds at present, nil when it is absent.
 func (d *Disk) Holds(key string) []byte {
 	d.mu.Lock()

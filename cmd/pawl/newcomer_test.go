@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestVersionAsAFlag(t *testing.T) {
+	flag, verb := want(t, 0, "--version"), want(t, 0, "version")
+	if flag.stdout != verb.stdout || !strings.HasPrefix(flag.stdout, "pawl "+version) {
+		t.Errorf("--version prints %q, version %q", flag.stdout, verb.stdout)
+	}
+}
+
+func TestUnknownCommands(t *testing.T) {
+	for word, meant := range map[string]string{
+		"lock": "did you mean acquire?", "unlock": "did you mean release?", "aquire": "did you mean acquire?",
+		"relase": "did you mean release?", "list": "ls", "statsu": "status",
+	} {
+		r := want(t, exitUsage, word, "a")
+		contains(t, r.stderr, `pawl: unknown command "`+word+`"; did you mean `, meant)
+	}
+	if r := want(t, exitUsage, "incomprehensible"); strings.Contains(r.stderr, "did you mean") {
+		t.Errorf("it says %q", r.stderr)
+	}
+	contains(t, want(t, exitUsage, "serve", "extra").stderr, `serve takes no arguments; "extra" is one`)
+	contains(t, want(t, exitUsage, "status", "extra").stderr, `status takes no arguments; "extra" is one`)
+	contains(t, want(t, exitUsage, "demo", "zombi").stderr, "did you mean zombie?")
+}
+
+// A port in use is told with its flag, and who has it.
+func TestServeOnAddressesInUse(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	foreign, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	for _, tc := range []struct{ link, http, says string }{
+		{s.link, "off", "--listen " + s.link + ": the address is in use, a pawl server answers there already"},
+		{"127.0.0.1:0", s.http, "--http " + s.http + ": the address is in use, a pawl server answers there already"},
+		{"127.0.0.1:0", foreign.Addr().String(), "--http " + foreign.Addr().String() + ": the address is in use, another program listens there"},
+	} {
+		r := want(t, exitUnavailable, "serve", "--store", "memory", "--listen", tc.link, "--http", tc.http)
+		contains(t, r.stderr, tc.says, "--listen, --http and --data")
+	}
+	for _, port := range []string{"65536", "http", "-1"} {
+		r := want(t, exitUsage, "serve", "--store", "memory", "--listen", "127.0.0.1:"+port)
+		contains(t, r.stderr, "--listen", "port from 0 to 65535")
+	}
+	contains(t, want(t, exitUsage, "serve", "--listen", s.link, "--http", s.link).stderr, "--listen and --http are both")
+}
+
+func TestServeOnAFolderThatCannotBe(t *testing.T) {
+	for _, data := range []string{filepath.Join(writeFile(t, "file", ""), "data"), writeFile(t, "file", ""), "/proc/pawl-data"} {
+		r := want(t, exitUnavailable, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--data", data)
+		contains(t, r.stderr, "pawl serve: the data folder cannot be used: ", data, "; --data names another folder")
+	}
+}

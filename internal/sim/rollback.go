@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+)
+
+// saveBefore are the moments that a roll-back may go back to, by the Target of
+// its fault: any, or just before a write of this kind lands.
+var saveBefore = [...]kvlog.What{"", kvlog.WhatAppend, kvlog.WhatChunk, kvlog.WhatPublish, kvlog.WhatOpen}
+
+// rollBackSoon saves the store at the moment that the fault names, and sets it
+// back after the fault's time.
+func (d *disk) rollBackSoon(f Fault) {
+	w := d.world
+	save := func() {
+		if w.calm {
+			return
+		}
+		d.save()
+		w.at(min(w.now+f.For, w.plan.Calm), d.rollBack)
+	}
+	if what := saveBefore[f.Target%len(saveBefore)]; what != "" {
+		d.watched, d.onWatch = what, save
+		return
+	}
+	save()
+}
+
+// save keeps what a roll-back will go back to.
+func (d *disk) save() {
+	state, r := d.Save(), d.world.referee
+	if len(r.log) == 0 {
+		return
+	}
+	d.saved = &state
+	d.ledger = saved{log: len(r.log), behind: map[uint64][]byte{}, tenure: r.tenure, pointer: r.pointer}
+	for n, raw := range r.behind {
+		d.ledger.behind[n] = raw
+	}
+}
+
+// rollBack loses what the store has acknowledged since save.
+func (d *disk) rollBack() {
+	if d.saved == nil {
+		return
+	}
+	w := d.world
+	r := w.referee
+	w.tell("fault", "the store is back at batch %d, and was at %d", d.ledger.log, len(r.log))
+	d.Restore(*d.saved)
+	r.tally.Rollbacks++
+	r.rolled, r.rolledAt = true, w.now
+	log := r.log[:d.ledger.log]
+	r.log, r.behind, r.tenure, r.pointer = nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
+	highest, tally, last := r.highest, r.tally, r.last
+	r.highest, r.last = 0, map[string]guard.Token{}
+	r.ledger = newLedger(r)
+	for _, raw := range slices.Clone(log) {
+		r.durable(raw)
+	}
+	r.highest, r.tally, r.last = highest, tally, last
+}
