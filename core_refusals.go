@@ -39,7 +39,7 @@ func (c *core) refused(r *request, w *linkpb.Refused) {
 		if r.lease != nil && r.lease.release == r {
 			r.lease.release = nil
 		}
-		r.answer(nil, refusal(nil, w))
+		r.answer(nil, refusal(w))
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *core) refusedAcquire(r *request, w *linkpb.Refused) {
 		return
 	}
 	delete(c.requests, r.number)
-	r.answer(nil, refusal(call.wants.names, w))
+	r.answer(nil, refusal(w))
 }
 
 // askLater lets a request rest. All that rest are asked again together.

@@ -3,6 +3,7 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
@@ -51,8 +52,7 @@ var (
 // when the server answered. It has no Token when nobody holds the name but
 // others wait for it, or when a lock-delay keeps it closed.
 type HeldError struct {
-	// Name is what was tried; empty when that was several names, of which Error
-	// tells the first that could not be had.
+	// Name is what could not be had: the first, where several were asked for.
 	Name string
 	// Label is what the holder calls itself, Since when it was granted the
 	// lease by the server's wall clock: both are for people.
@@ -70,23 +70,21 @@ func (e *HeldError) Error() string {
 	if e.message != "" {
 		return e.message
 	}
-	if e.Label == "" {
-		return fmt.Sprintf("held by another lease (token %d)", uint64(e.Token))
+	by := "another lease"
+	if e.Label != "" {
+		by = strconv.Quote(e.Label)
 	}
-	return fmt.Sprintf("held by %q (token %d)", e.Label, uint64(e.Token))
+	return fmt.Sprintf("%q is held by %s (token %d)", e.Name, by, uint64(e.Token))
 }
 
 // Is makes errors.Is match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // refusal makes an error of what a server refused.
-func refusal(names []string, r *linkpb.Refused) error {
+func refusal(r *linkpb.Refused) error {
 	if r.Reason == linkpb.Reason_REASON_HELD {
-		e := &HeldError{}
-		if len(names) == 1 {
-			e.Name = names[0]
-		}
-		if r.Holder == nil || len(names) > 1 {
+		e := &HeldError{Name: r.Name}
+		if r.Holder == nil {
 			e.message = r.Message
 		}
 		if h := r.Holder; h != nil {

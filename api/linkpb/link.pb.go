@@ -1404,7 +1404,9 @@ type Refused struct {
 	// When to ask again, when the reason is EXHAUSTED.
 	RetryAfterNano int64 `protobuf:"varint,4,opt,name=retry_after_nano,json=retryAfterNano,proto3" json:"retry_after_nano,omitempty"`
 	// Where the active server is reached, when the reason is UNAVAILABLE.
-	ActiveLink    string `protobuf:"bytes,5,opt,name=active_link,json=activeLink,proto3" json:"active_link,omitempty"`
+	ActiveLink string `protobuf:"bytes,5,opt,name=active_link,json=activeLink,proto3" json:"active_link,omitempty"`
+	// Which name is held, when the reason is HELD.
+	Name          string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1470,6 +1472,13 @@ func (x *Refused) GetRetryAfterNano() int64 {
 func (x *Refused) GetActiveLink() string {
 	if x != nil {
 		return x.ActiveLink
+	}
+	return ""
+}
+
+func (x *Refused) GetName() string {
+	if x != nil {
+		return x.Name
 	}
 	return ""
 }
@@ -2477,6 +2486,8 @@ type Lock struct {
 	Slots uint32 `protobuf:"varint,5,opt,name=slots,proto3" json:"slots,omitempty"`
 	// What is left of a lock-delay.
 	ClosedForNano int64 `protobuf:"varint,6,opt,name=closed_for_nano,json=closedForNano,proto3" json:"closed_for_nano,omitempty"`
+	// How many slots have a holder.
+	InUse         uint32 `protobuf:"varint,7,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2549,6 +2560,13 @@ func (x *Lock) GetSlots() uint32 {
 func (x *Lock) GetClosedForNano() int64 {
 	if x != nil {
 		return x.ClosedForNano
+	}
+	return 0
+}
+
+func (x *Lock) GetInUse() uint32 {
+	if x != nil {
+		return x.InUse
 	}
 	return 0
 }
@@ -3091,14 +3109,15 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04slot\x18\x03 \x01(\rR\x04slot\"!\n" +
 	"\aWaiting\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\fR\x06ticket\"\x06\n" +
-	"\x04Done\"\xca\x01\n" +
+	"\x04Done\"\xde\x01\n" +
 	"\aRefused\x12,\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x14.pawl.link.v1.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12,\n" +
 	"\x06holder\x18\x03 \x01(\v2\x14.pawl.link.v1.HolderR\x06holder\x12(\n" +
 	"\x10retry_after_nano\x18\x04 \x01(\x03R\x0eretryAfterNano\x12\x1f\n" +
 	"\vactive_link\x18\x05 \x01(\tR\n" +
-	"activeLink\"\xe4\x01\n" +
+	"activeLink\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\"\xe4\x01\n" +
 	"\x06Holder\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x14\n" +
@@ -3174,14 +3193,15 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"`\n" +
 	"\fListResponse\x12(\n" +
 	"\x05locks\x18\x01 \x03(\v2\x12.pawl.link.v1.LockR\x05locks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xce\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x01\n" +
 	"\x04Lock\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\aholders\x18\x02 \x03(\v2\x14.pawl.link.v1.HolderR\aholders\x12.\n" +
 	"\awaiters\x18\x03 \x03(\v2\x14.pawl.link.v1.WaiterR\awaiters\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\fR\x05value\x12\x14\n" +
 	"\x05slots\x18\x05 \x01(\rR\x05slots\x12&\n" +
-	"\x0fclosed_for_nano\x18\x06 \x01(\x03R\rclosedForNano\"N\n" +
+	"\x0fclosed_for_nano\x18\x06 \x01(\x03R\rclosedForNano\x12\x15\n" +
+	"\x06in_use\x18\a \x01(\rR\x05inUse\"N\n" +
 	"\x06Waiter\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x16\n" +

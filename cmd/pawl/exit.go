@@ -12,17 +12,18 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/supervise"
 )
 
 // Exit codes. Those of the child of "pawl run" pass through beside them; its
 // --status-fd tells which is which.
 const (
-	exitOther       = 1  // refused for a reason without a code of its own
-	exitUsage       = 64 // an argument or a request that is invalid
-	exitUnavailable = 69 // no server answered, or none serves
-	exitLost        = 70 // the lease or session is gone
-	exitNotAcquired = 75 // held by somebody else, or too much asked at once
-	exitDenied      = 77 // not allowed
+	exitOther       = 1                         // refused for a reason without a code of its own
+	exitUsage       = supervise.CodeUsage       // an argument or a request that is invalid
+	exitUnavailable = supervise.CodeUnreachable // no server answered, or none serves
+	exitLost        = supervise.CodeLost        // the lease or session is gone
+	exitNotAcquired = supervise.CodeNotAcquired // held by somebody else, or too much asked at once
+	exitDenied      = supervise.CodeDenied      // not allowed
 )
 
 const exitHelp = `Exit codes: 0 done, 64 invalid usage, 69 no server reachable, 70 lease gone,

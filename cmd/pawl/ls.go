@@ -168,11 +168,7 @@ func showLines(l rest.LockBody) []string {
 	var lines []string
 	name := shown(l.Name)
 	if l.Slots > 0 {
-		atLeast := ""
-		if l.SlotsInUse == rest.HoldersShown {
-			atLeast = "at least "
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s%d of %d slots in use", name, atLeast, l.SlotsInUse, l.Slots))
+		lines = append(lines, fmt.Sprintf("%s: %d of %d slots in use", name, l.SlotsInUse, l.Slots))
 	}
 	for _, h := range l.Holders {
 		what := name

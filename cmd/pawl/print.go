@@ -57,7 +57,7 @@ func shown(s string) string {
 
 func lockBody(l *linkpb.Lock) rest.LockBody {
 	b := rest.LockBody{
-		Name: l.GetName(), Slots: l.GetSlots(), Value: l.GetValue(), ClosedFor: rest.ClosedFor(time.Duration(l.GetClosedForNano())),
+		Name: l.GetName(), Slots: l.GetSlots(), SlotsInUse: l.GetInUse(), Value: l.GetValue(), ClosedFor: rest.ClosedFor(time.Duration(l.GetClosedForNano())),
 		Holders: []rest.HolderBody{}, Waiters: []rest.WaiterBody{},
 	}
 	for _, h := range l.GetHolders() {
@@ -66,7 +66,6 @@ func lockBody(l *linkpb.Lock) rest.LockBody {
 	for _, w := range l.GetWaiters() {
 		b.Waiters = append(b.Waiters, rest.WaiterBody{Holder: w.GetHolder(), Label: w.GetLabel(), Shared: w.GetShared()})
 	}
-	b.Count()
 	return b
 }
 

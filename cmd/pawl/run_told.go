@@ -74,7 +74,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 			h.notice(fmt.Sprintf("%s; unless one does, the command is asked to end in %v", h.overdue(), left.Round(100*time.Millisecond)))
 		case pawl.Safe:
 			h.last.Store(nil)
-			if warned {
+			if warned && h.lease.Remaining() > 0 {
 				h.notice("renewals are answered again")
 			}
 		}

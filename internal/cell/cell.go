@@ -93,14 +93,11 @@ func (c *Cell) Ready() <-chan struct{} { return c.ready }
 // Info describes the cell as far as this server knows it.
 func (c *Cell) Info() Info { return *c.info.Load() }
 
-// newCellID draws the id of a new cell.
-func (c *Cell) newCellID() string {
-	if c.o.CellID != "" {
-		return c.o.CellID
-	}
+// NewID draws the id of a new cell: its name and 64 random bits.
+func NewID(name string) string {
 	var b [8]byte
 	rand.Read(b[:])
-	return c.o.Name + "-" + hex.EncodeToString(b[:])
+	return name + "-" + hex.EncodeToString(b[:])
 }
 
 // serving returns the tenure that is being served, nil when there is none.

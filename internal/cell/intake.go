@@ -13,6 +13,9 @@ const (
 	// one stream. Beyond either an acquire is refused as exhausted.
 	queuedMax = 1 << 16
 	lineMax   = 1 << 14
+	// floodMin is how many urgent commands make streams wait before they are read
+	// again.
+	floodMin = 2 * turnMax
 )
 
 // intake is where commands gather. Two ways lead in: urgent ones (renew,
@@ -24,9 +27,11 @@ type intake struct {
 	mu     sync.Mutex
 	shut   bool
 	urgent []locktable.Command
-	lines  []*line
-	queued int
-	spare  []locktable.Command
+	// relieved, when there is one, is closed when urgent is no flood any more.
+	relieved chan struct{}
+	lines    []*line
+	queued   int
+	spare    []locktable.Command
 }
 
 // line is the acquires of one stream, or of everybody without one.
@@ -108,6 +113,9 @@ func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken [
 		urgent = append(urgent, in.urgent[:turnMax]...)
 		in.urgent = append(in.urgent[:0], in.urgent[turnMax:]...)
 	}
+	if len(in.urgent) < floodMin {
+		in.relieve()
+	}
 	taken = acquires[:0]
 	if !held {
 		taken = in.round(taken)
@@ -160,4 +168,26 @@ func (in *intake) close() {
 	defer in.mu.Unlock()
 	in.shut = true
 	in.urgent, in.lines, in.queued = nil, nil, 0
+	in.relieve()
+}
+
+// relief is nil while there is no flood of urgent commands; otherwise it is
+// closed at its end.
+func (in *intake) relief() <-chan struct{} {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.urgent) < floodMin {
+		return nil
+	}
+	if in.relieved == nil {
+		in.relieved = make(chan struct{})
+	}
+	return in.relieved
+}
+
+func (in *intake) relieve() {
+	if in.relieved != nil {
+		close(in.relieved)
+		in.relieved = nil
+	}
 }

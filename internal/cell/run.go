@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -47,7 +48,7 @@ func (c *Cell) reign(ctx context.Context) error {
 		fresh = newCore(locktable.New(c.o.Limits), epoch, nonce)
 		var secret [32]byte
 		rand.Read(secret[:])
-		fresh.table.Found(c.newCellID(), secret[:], &fresh.decided)
+		fresh.table.Found(cmp.Or(c.o.CellID, NewID(c.o.Name)), secret[:], &fresh.decided)
 		return fresh.opening(c.o.Clock.Wall(), c.o.TokenFloor)
 	}
 	t, err := c.claim(ctx, nonce, first)

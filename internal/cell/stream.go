@@ -1,6 +1,8 @@
 package cell
 
 import (
+	"context"
+
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -100,6 +102,26 @@ func (s *Stream) Submit(m Message) {
 		s.r.Receive(refused[i].Number, locktable.Refused{
 			Reason: locktable.Exhausted, Message: "too many acquires wait to be decided",
 		})
+	}
+}
+
+// Breathe waits while far more is to be decided than a turn takes, so that a
+// client that sends faster than the cell decides is held up itself, and not
+// everybody's renewals behind it. False: ctx has ended.
+func (s *Stream) Breathe(ctx context.Context) bool {
+	if s.tenure == nil {
+		return true
+	}
+	for {
+		relief := s.tenure.intake.relief()
+		if relief == nil {
+			return true
+		}
+		select {
+		case <-relief:
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 

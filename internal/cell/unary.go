@@ -295,7 +295,7 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 	for _, name := range r.Names {
 		p, err := c.List(ctx, locktable.List{Name: name, WithoutQueue: true})
 		if err == nil && len(p.Locks) == 1 && len(p.Locks[0].Holders) > 0 {
-			no.Holder = &p.Locks[0].Holders[0]
+			no.Name, no.Holder = name, &p.Locks[0].Holders[0]
 			break
 		}
 	}

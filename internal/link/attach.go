@@ -86,6 +86,9 @@ func check(h *linkpb.Hello) *linkpb.Closed {
 	case len(h.Session) != 0 && len(h.Session) != len(locktable.ID{}):
 		return &linkpb.Closed{Reason: linkpb.Reason_REASON_INVALID, Message: fmt.Sprintf(
 			"a session id of %d bytes; %d were expected", len(h.Session), len(locktable.ID{}))}
+	case len(h.Held) > HeldMax || len(h.Wanted) > HeldMax:
+		return &linkpb.Closed{Reason: linkpb.Reason_REASON_INVALID, Message: fmt.Sprintf(
+			"%d leases and %d requests in a greeting; at most %d of each were expected", len(h.Held), len(h.Wanted), HeldMax)}
 	case h.Generation == 0:
 		return &linkpb.Closed{Reason: linkpb.Reason_REASON_INVALID, Message: "generation 0 of the stream; 1 or more was expected"}
 	}
@@ -113,6 +116,9 @@ func (s *Server) receive(st attachStream, out *outbox, greeted chan<- *linkpb.He
 		if err := s.submit(stream, out, m); err != nil {
 			return err
 		}
+		if !stream.Breathe(st.Context()) {
+			return nil
+		}
 		if err := st.RecvMsg(m); err != nil {
 			return ending(err)
 		}
@@ -127,6 +133,9 @@ func (s *Server) submit(stream *cell.Stream, out *outbox, m *linkpb.ClientMessag
 	}
 	if len(m.Requests) > RequestsMax {
 		return status.Errorf(codes.InvalidArgument, "%d requests in one message; at most %d were expected", len(m.Requests), RequestsMax)
+	}
+	if n := len(m.Observe) + len(m.Unobserve); n > RequestsMax {
+		return status.Errorf(codes.InvalidArgument, "%d names to observe or not in one message; at most %d were expected", n, RequestsMax)
 	}
 	if m.FinishedBelow == 0 && m.Renewal == 0 && len(m.Requests) == 0 && len(m.Observe) == 0 && len(m.Unobserve) == 0 && !m.Close {
 		return nil

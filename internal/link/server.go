@@ -21,8 +21,11 @@ const (
 	GreetingMax = 10 * time.Second
 	// MessageMax bounds the bytes of a message in either direction.
 	MessageMax = 4 << 20
-	// RequestsMax bounds the requests of one message.
+	// RequestsMax bounds the requests of one message, and the names in it that are
+	// to be observed or no longer to be.
 	RequestsMax = 4096
+	// HeldMax bounds the leases, and the requests, that a greeting names.
+	HeldMax = 1 << 17
 	// OutboxMax bounds the bytes of answers that wait for a slow reader.
 	OutboxMax = 4 << 20
 )

@@ -104,7 +104,7 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 	}
 	a := &linkpb.ListResponse{NextPageToken: page.Next}
 	for _, l := range page.Locks {
-		x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, ClosedForNano: int64(l.ClosedFor)}
+		x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse, ClosedForNano: int64(l.ClosedFor)}
 		for _, h := range l.Holders {
 			x.Holders = append(x.Holders, holder(h))
 		}

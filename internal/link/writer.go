@@ -158,7 +158,7 @@ func (w *writer) granted(number uint64, a locktable.Granted) *linkpb.Reply {
 
 func (s *Server) refused(a locktable.Refused, activeLink string, retry time.Duration) *linkpb.Refused {
 	r := &linkpb.Refused{
-		Reason: reasonOf(a.Reason), Message: a.Message, RetryAfterNano: int64(retry), ActiveLink: activeLink,
+		Reason: reasonOf(a.Reason), Message: a.Message, Name: a.Name, RetryAfterNano: int64(retry), ActiveLink: activeLink,
 	}
 	if a.Holder != nil {
 		r.Holder = holder(*a.Holder)

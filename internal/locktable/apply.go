@@ -71,8 +71,11 @@ func (t *Table) apply(e *recordpb.Event) error {
 	case recordpb.Kind_KIND_OUTCOME:
 		t.outcomes.end(idOf(e.RequestKey), e.Args, time.Duration(e.LeftNano))
 		return nil
+	case recordpb.Kind_KIND_SESSION_OPENED, recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED,
+		recordpb.Kind_KIND_SESSION_SILENT, recordpb.Kind_KIND_SESSION_HEARD, recordpb.Kind_KIND_REQUESTS:
+		return t.applySession(e)
 	}
-	return t.applySession(e)
+	return fmt.Errorf("unknown kind %d: written by a newer version", e.Kind)
 }
 
 func (t *Table) applySession(e *recordpb.Event) error {
@@ -106,8 +109,6 @@ func (t *Table) applySession(e *recordpb.Event) error {
 		for _, n := range e.Done {
 			s.markDone(n)
 		}
-	default:
-		return fmt.Errorf("unknown kind %d: written by a newer version", e.Kind)
 	}
 	return nil
 }

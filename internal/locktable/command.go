@@ -189,11 +189,13 @@ type Break struct {
 // List reads names that are held or waited for: one, or a page of those with a
 // prefix, in byte order, after a name.
 type List struct {
-	Ref          Ref
-	Name         string
-	Prefix       string
-	After        string
-	Limit        int
+	Ref    Ref
+	Name   string
+	Prefix string
+	After  string
+	// Limit bounds the names of the page; 0, and more than PageMax, is PageMax.
+	Limit int
+	// WithoutQueue leaves the waiters out.
 	WithoutQueue bool
 }
 
@@ -265,7 +267,9 @@ type Broken struct {
 type Refused struct {
 	Reason  Reason
 	Message string
-	// Holder is set when the reason is Held.
+	// Name that is held, and its first holder, when the reason is Held. There is
+	// none where a lock-delay or who waits keeps the name.
+	Name   string
 	Holder *Holder
 }
 
@@ -301,6 +305,8 @@ type Lock struct {
 	Name string
 	// Slots of the name; 0: it is used as a lock.
 	Slots uint32
+	// InUse is how many slots have a holder; all holders may not be listed.
+	InUse uint32
 	// Value of the first holder.
 	Value []byte
 	// ClosedFor is what is left of a lock-delay.

@@ -27,11 +27,14 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 		return
 	}
 	if c.Replaces != 0 && s != nil {
-		c.Ticket = t.replace(now, s, c, d)
+		place, left := t.replace(now, s, c, d)
+		c.Ticket = place
+		// Once this one stands there, or does not: it may want other names.
+		defer t.serve(now, nil, d, left...)
 	}
 	// Whoever waits already comes first.
 	for _, name := range c.Names {
-		if l := t.locks[name]; l != nil {
+		if l := t.locks[name]; l != nil && t.stale(l) {
 			t.serve(now, l, d)
 		}
 	}
@@ -129,7 +132,7 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 	case l != nil:
 		d.reply(c.Ref, c.Number, granted(l))
 	case w != nil:
-		w.ref = c.Ref
+		w.attach(c.Ref)
 		d.reply(c.Ref, c.Number, Waiting{Place: w.place})
 		t.serve(now, nil, d, w.locks...)
 	default:
@@ -139,23 +142,24 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 }
 
 // replace ends the request that another one takes the place of, and returns the
-// place. A place is given on once: the old number is finished then.
-func (t *Table) replace(now Now, s *session, c Acquire, d *Decided) Place {
+// place and the names that were waited for there, which are to be served. A
+// place is given on once: the old number is finished then.
+func (t *Table) replace(now Now, s *session, c Acquire, d *Decided) (place Place, left []*lock) {
 	low := max(s.finished, s.finishedUp)
 	_, done := s.done[c.Replaces]
 	_, cancelled := s.cancelled[c.Replaces]
 	if c.Replaces < low || c.Replaces >= c.Number || done || cancelled {
-		return Place{}
+		return Place{}, nil
 	}
 	put(&s.cancelled, c.Replaces, struct{}{})
 	if w := s.waiting[c.Replaces]; w != nil {
 		t.unjoin(w)
-		return w.place
+		return w.place, w.locks
 	}
 	if l := s.granted[c.Replaces]; l != nil {
 		t.release(now, l, d)
 	}
-	return c.Ticket
+	return c.Ticket, nil
 }
 
 // repeated answers a request without a stream whose request id is known. A
@@ -254,12 +258,12 @@ func (t *Table) held(now Now, w *waiter) Refused {
 			continue
 		case len(l.holders) > 0:
 			h := t.holder(now, l.holders[0], l)
-			return Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name), Holder: &h}
+			return Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name), Name: l.name, Holder: &h}
 		case l.closed != nil:
-			return Refused{Reason: Held, Message: fmt.Sprintf(
+			return Refused{Reason: Held, Name: l.name, Message: fmt.Sprintf(
 				"%q is closed for %v more: its lease ended without its holder's doing", l.name, l.closed.remains(now))}
 		}
-		return Refused{Reason: Held, Message: fmt.Sprintf("others wait for %q", l.name)}
+		return Refused{Reason: Held, Name: l.name, Message: fmt.Sprintf("others wait for %q", l.name)}
 	}
 	panic("locktable: refused although every name is free")
 }

@@ -73,8 +73,9 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	d.reply(s.stream, 0, Closed{Reason: Conflict, Message: "another stream of the session took over"})
 	s.stream, s.generation = c.Ref, c.Generation
 	t.touch(now, s, d)
-	t.keep(now, s, c.Held, c.Wanted, d)
-	d.reply(c.Ref, 0, Attached{TTL: s.ttl, Lost: lost(s, c.Held), RolledBack: rolled})
+	have, lost := t.part(s, c.Held)
+	t.keep(now, s, have, c.Wanted, d)
+	d.reply(c.Ref, 0, Attached{TTL: s.ttl, Lost: lost, RolledBack: rolled})
 	for l := s.leases.head; l != nil; l = l.next {
 		if l.breaking != nil {
 			d.reply(c.Ref, 0, Notice{Token: l.token, Reason: l.breaking.reason})
@@ -90,14 +91,12 @@ const (
 // keep releases what a returning client no longer wants. A lease whose answer
 // was lost is known by its request's number. Waiters go first: what is released
 // here must not be granted to one of them.
-func (t *Table) keep(now Now, s *session, held, wanted []uint64, d *Decided) {
+func (t *Table) keep(now Now, s *session, have map[guard.Token]bool, wanted []uint64, d *Decided) {
 	want := map[uint64]bool{}
 	for _, n := range wanted {
-		want[n] = true
-	}
-	have := map[guard.Token]bool{}
-	for _, n := range held {
-		have[guard.Token(n)] = true
+		if s.granted[n] != nil || s.waiting[n] != nil {
+			want[n] = true
+		}
 	}
 	t.unobserveAll(s)
 	all := s.detachWaiters()
@@ -141,25 +140,25 @@ func (s *session) detachWaiters() []*waiter {
 	all := make([]*waiter, 0, len(s.waiting))
 	for _, n := range sortedKeys(s.waiting) {
 		w := s.waiting[n]
-		w.ref = nil
+		w.attach(nil)
 		all = append(all, w)
 	}
 	return all
 }
 
-// lost names the tokens that a client holds in vain.
-func lost(s *session, held []uint64) []uint64 {
-	var gone []uint64
-	have := map[guard.Token]bool{}
-	for l := s.leases.head; l != nil; l = l.next {
-		have[l.token] = true
-	}
+// part parts the tokens that a client says it holds into those that it does and
+// those that it has lost.
+func (t *Table) part(s *session, held []uint64) (have map[guard.Token]bool, lost []uint64) {
+	have = map[guard.Token]bool{}
 	for _, n := range held {
-		if !have[guard.Token(n)] {
-			gone = append(gone, n)
+		token := guard.Token(n)
+		if l := t.leases[token]; l != nil && l.session == s {
+			have[token] = true
+		} else {
+			lost = append(lost, n)
 		}
 	}
-	return gone
+	return have, lost
 }
 
 // tell takes in the highest token that a client has seen, and says whether a

@@ -11,6 +11,7 @@ const (
 	waitersShown = 1000
 	holdersShown = 1000
 	pageShown    = 2000
+	pageBytes    = 1 << 20
 )
 
 func (c List) decide(t *Table, now Now, d *Decided) {
@@ -30,19 +31,20 @@ func (c List) decide(t *Table, now Now, d *Decided) {
 		return
 	}
 	var p Page
-	shown := 0
+	shown, bytes := 0, 0
 	t.names.after(c.Prefix, c.After, func(name string) bool {
 		k := t.locks[name]
 		if !k.seen() {
 			return true
 		}
-		if len(p.Locks) == c.Limit || shown >= pageShown {
+		if len(p.Locks) == c.Limit || shown >= pageShown || bytes >= pageBytes {
 			p.Next = p.Locks[len(p.Locks)-1].Name
 			return false
 		}
 		v := t.lockView(now, k, c)
 		p.Locks = append(p.Locks, v)
 		shown += len(v.Holders) + len(v.Waiters)
+		bytes += len(v.Name) + len(v.Value)
 		return true
 	})
 	d.reply(c.Ref, 0, p)
@@ -66,6 +68,9 @@ func (t *Table) lockView(now Now, k *lock, c List) Lock {
 		}
 		if len(v.Holders) == 0 {
 			v.Value = l.extra.value
+		}
+		if k.slots > 0 {
+			v.InUse++
 		}
 		if len(v.Holders) < holdersShown {
 			v.Holders = append(v.Holders, t.holder(now, l, k))

@@ -25,7 +25,7 @@ func (c Observe) decide(t *Table, now Now, d *Decided) {
 			"the session observes %d names, its limit", len(s.observed))})
 		return
 	}
-	if l := t.locks[c.Name]; l != nil {
+	if l := t.locks[c.Name]; l != nil && t.stale(l) {
 		t.serve(now, l, d)
 	}
 	l := t.lockOf(c.Name, true)

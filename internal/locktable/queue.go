@@ -22,6 +22,9 @@ type waiter struct {
 	session *session
 	acquire Acquire
 	args    uint64
+	// stuck is the name that it could not have when it was last looked at: the
+	// first to ask about, since thousands may wait for the same.
+	stuck *lock
 
 	one [1]*lock
 }
@@ -41,6 +44,7 @@ func (t *Table) join(w *waiter) {
 		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
 		l.queue = slices.Insert(l.queue, at, w)
 	}
+	w.moved()
 	t.waiters++
 	t.values += len(w.acquire.Value)
 	switch a := &w.acquire; {
@@ -66,6 +70,7 @@ func (t *Table) unjoin(w *waiter) {
 		}
 		l.queue = slices.Delete(l.queue, at, at+1)
 	}
+	w.moved()
 	t.waiters--
 	t.values -= len(w.acquire.Value)
 	switch a := &w.acquire; {
@@ -125,6 +130,15 @@ func (l *lock) takes(w *waiter) bool {
 // turnOf reports whether nobody stands before a waiter that it may not pass:
 // shared may pass shared, and everybody passes who is detached.
 func (l *lock) turnOf(w *waiter) bool {
+	if w.shared() {
+		b := l.barrier()
+		if b == nil {
+			return true
+		}
+		if c := b.place.compare(w.place); c != 0 {
+			return c > 0
+		}
+	}
 	for _, x := range l.queue {
 		if x == w || x.place.compare(w.place) > 0 {
 			return true
@@ -136,16 +150,52 @@ func (l *lock) turnOf(w *waiter) bool {
 	return true
 }
 
+// barrier is the first waiter that shared ones may not pass. It is remembered:
+// a queue of thousands of shared waiters would otherwise be walked for each of
+// them.
+func (l *lock) barrier() *waiter {
+	if !l.barred {
+		l.barred, l.bar = true, nil
+		for _, x := range l.queue {
+			if x.ref != nil && !x.shared() {
+				l.bar = x
+				break
+			}
+		}
+	}
+	return l.bar
+}
+
+// moved says that a waiter came, went, or changed whether it is passed over.
+func (w *waiter) moved() {
+	if !w.shared() {
+		for _, l := range w.locks {
+			l.barred, l.bar = false, nil
+		}
+	}
+}
+
+// attach has a waiter stand in line for ref; nil: be passed over.
+func (w *waiter) attach(ref Ref) {
+	w.ref = ref
+	w.moved()
+}
+
 // grantable reports whether a waiter can have all its names now. Room is looked
 // for first, which takes no walk through a queue.
 func (w *waiter) grantable() bool {
+	if l := w.stuck; l != nil && !(l.takes(w) && l.turnOf(w)) {
+		return false
+	}
 	for _, l := range w.locks {
 		if !l.takes(w) {
+			w.stuck = l
 			return false
 		}
 	}
 	for _, l := range w.locks {
 		if !l.turnOf(w) {
+			w.stuck = l
 			return false
 		}
 	}
@@ -176,9 +226,11 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 	t.clean(l)
 	for i := 0; i < len(l.queue) && !l.full(); {
 		w := l.queue[i]
-		for _, k := range w.locks {
-			if k != l {
-				t.clean(k)
+		if len(t.ended) > 0 {
+			for _, k := range w.locks {
+				if k != l {
+					t.clean(k)
+				}
 			}
 		}
 		switch {

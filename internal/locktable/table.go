@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
@@ -155,6 +156,9 @@ type lock struct {
 	shown     guard.Token
 	slot      int
 	starving  bool
+	// barred: bar is known; see barrier.
+	barred bool
+	bar    *waiter
 }
 
 // closure is what is left of a lock-delay. left is decided.
@@ -264,6 +268,13 @@ func (t *Table) forget(l *lock) {
 		delete(t.locks, l.name)
 		t.names.remove(l.name)
 	}
+}
+
+// stale reports whether somebody may be waiting who could have the name: the
+// work list has not come to a holder that is over, or the clock's line was in the
+// way. Otherwise every name is served when something changes.
+func (t *Table) stale(l *lock) bool {
+	return l.starving || len(t.ended) > 0 && slices.ContainsFunc(l.holders, func(h *lease) bool { return h.session.over })
 }
 
 // settle takes holders out whose session is over but whose turn on the work

@@ -31,12 +31,15 @@ var Bugs = []Bug{
 	{"cancel overtakes the request that is asked again", "locktable", "the request stands in line for nobody"},
 	{"break that frees at once", "locktable", "two hold the name"},
 	{"snapshot without the finished requests", "cell", "a late request is granted once more after a take-over"},
+	{"snapshot without the counter", "cell", "tokens could be granted again"},
 	{"cut that may land twice", "kvlog", "the second cut deletes what was acknowledged since the first"},
 	{"append that does not compare the tenure", "kvlog", "a batch of an ended tenure lands"},
 	{"hole not noticed", "kvlog", "batches behind a hole are no part of the log"},
 	{"roll-back seen in the last batch alone", "kvlog", "a batch in flight lands behind a hole and hides it"},
 	{"snapshot published without looking for its chunks", "kvlog", "landing late after a roll-back, it points at nothing"},
+	{"own late snapshot taken for a roll-back", "kvlog", "a healthy server ends with an alarm"},
 	{"claim left out", "sim client", "a late write lands between the new holder's read and its first write"},
+	{"guard that forgets its mark", "sim resource", "what is late passes"},
 	{"guard checked before the write", "sim resource", "the mark rises between the check and the effect"},
 }
 

@@ -122,7 +122,6 @@ func (c *client) crash(down time.Duration) {
 	for _, l := range c.leases {
 		l.ended = true
 	}
-	c.world.referee.forget(c.session)
 	c.life++
 	c.session, c.generation, c.window, c.stream, c.up = locktable.ID{}, 0, trust.Window{}, nil, false
 	c.requests, c.next, c.leases, c.callers = nil, 1, nil, nil

@@ -33,10 +33,7 @@ func newDisk(w *World) *disk {
 }
 
 // wire is one server process's way to the disk.
-type wire struct {
-	server *server
-	ctx    context.Context
-}
+type wire struct{ server *server }
 
 var _ kvlog.KV = wire{}
 

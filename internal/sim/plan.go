@@ -26,9 +26,6 @@ type Plan struct {
 	// Drifts of servers and clients; all within what is promised for, unless a
 	// test wants it otherwise.
 	Drifts []Drift
-
-	// rethrow has a panic go on, for the stack.
-	rethrow bool
 }
 
 // ClientPlan is one client's character.

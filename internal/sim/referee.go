@@ -265,6 +265,3 @@ func (r *referee) believes(h holder, session locktable.ID) {
 		}
 	}
 }
-
-// forget: a holder is dead.
-func (r *referee) forget(locktable.ID) {}

@@ -21,7 +21,6 @@ type unaryClient struct {
 	turn    int
 	cycle   uint64
 	done    bool
-	asks    uint64
 
 	want    *wanted
 	lease   *lease

@@ -179,6 +179,9 @@ func newResource(w *World, name string) *resource { return &resource{world: w, n
 // pass asks the guard.
 func (x *resource) pass(l *lease, f guard.Fence) bool {
 	next, verdict := guard.Decide(guard.Monotonic, x.state, f.Mark())
+	if planted.Is("guard that forgets its mark") {
+		next.Seen = 0
+	}
 	x.state = next
 	ok := verdict == guard.Pass || verdict == guard.Advance
 	x.world.referee.decided(x, l, ok)

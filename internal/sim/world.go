@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -31,8 +32,6 @@ type World struct {
 	// calm: faults are over; ended: everybody is served.
 	calm, ended bool
 	ids         uint64
-	// epilogue sees the world as it ends; tests set it.
-	epilogue func()
 }
 
 // Failure is what the referee found first.
@@ -101,9 +100,7 @@ func (w *World) play() {
 	defer func() {
 		if r := recover(); r != nil {
 			w.fail("panic", "%v", r)
-			if w.plan.rethrow {
-				panic(r)
-			}
+			w.tell("referee", "%s", debug.Stack())
 		}
 	}()
 	for _, s := range w.servers {
@@ -121,9 +118,6 @@ func (w *World) play() {
 		w.at(f.At, func() { w.strike(f) })
 	}
 	for w.failed == nil && w.turn() {
-	}
-	if w.epilogue != nil {
-		w.epilogue()
 	}
 }
 

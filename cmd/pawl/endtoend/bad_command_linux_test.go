@@ -64,7 +64,7 @@ func TestBadCommands(t *testing.T) {
 		{exitUnavailable, "connection refused", []string{"run", "a", "-n", "--servers", nobody, "--", "true"}},
 		{exitUnavailable, "in use", []string{"serve", "--data", s.data, "--listen", "127.0.0.1:0", "--http", "off"}},
 		{exitUnavailable, "in use", []string{"serve", "--store", "memory", "--listen", s.link, "--http", "off"}},
-		{1, "not a directory", []string{"serve", "--data", file, "--listen", "127.0.0.1:0", "--http", "off"}},
+		{exitUnavailable, "not a directory", []string{"serve", "--data", file, "--listen", "127.0.0.1:0", "--http", "off"}},
 		{exitLost, "no such lease", []string{"renew", "nonsense"}},
 		{exitLost, "no such lease", []string{"release", strings.Repeat("f", 32)}},
 		{exitLost, "session", []string{"acquire", "a", "--session", strings.Repeat("f", 32)}},

@@ -153,26 +153,16 @@ type LockBody struct {
 	Name string `json:"name"`
 	// Slots and SlotsInUse are 0 for a name that is used as a lock.
 	Slots      uint32       `json:"slots" doc:"How many slots the name has; 0: it is used as a lock."`
-	SlotsInUse uint32       `json:"slots_in_use" doc:"How many of them the holders have; 1000 may stand for more."`
+	SlotsInUse uint32       `json:"slots_in_use" doc:"How many of them have a holder."`
 	Value      Bytes        `json:"value" doc:"Value of the first holder."`
 	ClosedFor  Duration     `json:"closed_for" doc:"What is left of a lock-delay: so long nobody is granted the name but for shared leases."`
 	Holders    []HolderBody `json:"holders" nullable:"false"`
 	Waiters    []WaiterBody `json:"waiters" nullable:"false"`
 }
 
-// HoldersShown is how many holders of a name are listed at most.
-const HoldersShown = 1000
-
-// Count fills in what follows from the holders.
-func (l *LockBody) Count() {
-	if l.Slots > 0 {
-		l.SlotsInUse = uint32(len(l.Holders))
-	}
-}
-
 func lockBody(l locktable.Lock) LockBody {
 	b := LockBody{
-		Name: l.Name, Slots: l.Slots, Value: l.Value, ClosedFor: ClosedFor(l.ClosedFor),
+		Name: l.Name, Slots: l.Slots, SlotsInUse: l.InUse, Value: l.Value, ClosedFor: ClosedFor(l.ClosedFor),
 		Holders: []HolderBody{}, Waiters: []WaiterBody{},
 	}
 	for _, h := range l.Holders {
@@ -181,7 +171,6 @@ func lockBody(l locktable.Lock) LockBody {
 	for _, w := range l.Waiters {
 		b.Waiters = append(b.Waiters, WaiterBody{Holder: w.Handle, Label: w.Label, Shared: w.Shared})
 	}
-	b.Count()
 	return b
 }
 

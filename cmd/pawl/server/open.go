@@ -2,12 +2,11 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
+	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
@@ -39,9 +38,7 @@ func openStore(ctx context.Context, o *Options) (*opened, error) {
 			return nil, err
 		}
 		if o.CellID == "" {
-			var random [8]byte
-			_, _ = rand.Read(random[:]) // never fails
-			o.CellID = o.Cell + "-" + hex.EncodeToString(random[:])
+			o.CellID = cell.NewID(o.Cell)
 		}
 	}
 	if o.Store == StoreMemory {

@@ -1,18 +1,19 @@
 package supervise
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/internal/locktable"
+)
 
 // Renewals are sent every TTL/6, give or take a tenth.
 const (
-	renewalsPerTTL = 6
+	renewalsPerTTL = locktable.RenewalsPerTTL
 	marginMin      = 250 * time.Millisecond
 	marginShare    = 50
 	killAfterMax   = 5 * time.Second
 	takeoverMargin = 2 * time.Second
 )
-
-// ttlMin is the least TTL of a session.
-const ttlMin = time.Second
 
 // Margin is what is kept between the kill and the lease's deadline, for the
 // kernel to carry the kill out: max(250 ms, TTL/50).
@@ -25,7 +26,7 @@ func DefaultKillAfter(ttl time.Duration) time.Duration { return min(killAfterMax
 // Fits reports whether two renewals can fail before a command under a lease of
 // this TTL must be asked to end: 2·TTL/6 + killAfter + Margin(TTL) ≤ TTL.
 func Fits(ttl, killAfter time.Duration) bool {
-	return ttl >= ttlMin && 2*ttl/renewalsPerTTL+killAfter+Margin(ttl) <= ttl
+	return ttl >= locktable.TTLMin && 2*ttl/renewalsPerTTL+killAfter+Margin(ttl) <= ttl
 }
 
 // MinTTL is the least TTL, in whole milliseconds, that Fits killAfter.
@@ -37,7 +38,7 @@ func MinTTL(killAfter time.Duration) time.Duration {
 	if ttl > marginShare*marginMin {
 		ttl = killAfter * 150 / 97
 	}
-	ttl = max(ttlMin, ttl.Truncate(time.Millisecond))
+	ttl = max(locktable.TTLMin, ttl.Truncate(time.Millisecond))
 	for !Fits(ttl, killAfter) {
 		ttl += time.Millisecond
 	}

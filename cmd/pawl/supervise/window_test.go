@@ -3,6 +3,8 @@ package supervise
 import (
 	"testing"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 func TestMinTTLIsTheLeastThatFits(t *testing.T) {
@@ -28,7 +30,7 @@ func TestMinTTLIsTheLeastThatFits(t *testing.T) {
 }
 
 func TestDefaultsFit(t *testing.T) {
-	for ttl := ttlMin; ttl < time.Minute; ttl += 11 * time.Millisecond {
+	for ttl := locktable.TTLMin; ttl < time.Minute; ttl += 11 * time.Millisecond {
 		if k := DefaultKillAfter(ttl); !Fits(ttl, k) {
 			t.Fatalf("TTL %v does not fit its own kill-after, %v", ttl, k)
 		}

@@ -43,7 +43,7 @@ func main() {
 		}
 		caught++
 		moved := ""
-		if seed != seeds[b.Name] {
+		if seed != seeds[b.Name] && !*update {
 			moved = fmt.Sprintf(" (the table says %d: make planted-table)", seeds[b.Name])
 		}
 		fmt.Printf("%-50s seed %-5d%s %v\n", b.Name, seed, moved, f)

@@ -18,7 +18,8 @@ type Options struct {
 	// Prefix of every key.
 	Prefix string
 	// ActiveTTL: how long, on its own usable-time clock, a standby waits for a
-	// sign of life; the active server gives ten in that time. 0: store.ActiveTTLDefault.
+	// sign of life; the active server gives ten in that time. 0:
+	// store.ActiveTTLDefault.
 	ActiveTTL time.Duration
 	// Sole: no other server can reach the store. No sign of life is given, and
 	// a tenure that this node left behind is taken over at once.
