@@ -74,7 +74,11 @@ func (e *HeldError) Error() string {
 	if e.Label != "" {
 		by = strconv.Quote(e.Label)
 	}
-	return fmt.Sprintf("%q is held by %s (token %d)", e.Name, by, uint64(e.Token))
+	what := "held by " + by
+	if e.Name != "" {
+		what = strconv.Quote(e.Name) + " is " + what
+	}
+	return fmt.Sprintf("%s (token %d)", what, uint64(e.Token))
 }
 
 // Is makes errors.Is match ErrHeld.

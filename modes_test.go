@@ -170,7 +170,7 @@ func TestNames(t *testing.T) {
 		z := with(t, a, "z")
 		_, err := b.TryAcquire(t.Context(), "x", pawl.Names("y", "z"))
 		var held *pawl.HeldError
-		if !errors.As(err, &held) || held.Token != z.Token() || held.Name != "" || !strings.Contains(err.Error(), `"z" is held`) {
+		if !errors.As(err, &held) || held.Token != z.Token() || held.Name != "z" || !strings.Contains(err.Error(), `"z" is held`) {
 			t.Errorf("a try: %v", err)
 		}
 		got := later(t, b, "x", pawl.Names("y", "z", "x", "y"))
