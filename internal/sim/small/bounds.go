@@ -1,0 +1,44 @@
+package small
+
+// Bounds say how much may happen in a world. A number bounds how often in all,
+// unless it says otherwise.
+type Bounds struct {
+	Name string
+	// Depth bounds the actions after the beginning.
+	Depth int
+	// Ticks of a quarter of the TTL each.
+	Ticks int
+	// Renewals that clients send, and greetings of another server.
+	Renewals, Greetings int
+	// Acquires, Releases and forced Breaks.
+	Acquires, Releases, Breaks int
+	// Takes: take-overs.
+	Takes int
+	// Unheard: writes that land and whose answers are lost. Late: writes that
+	// stay under way, to land at any time or never, and again once they did.
+	Unheard, Late int
+	// SlowConfirms: between the reading of the tenure and its answer other
+	// things may happen.
+	SlowConfirms int
+	// Writes at the resource, by all holders; without any, nothing is claimed.
+	Writes int
+	// Silent: the second client never renews, greets or asks.
+	Silent bool
+}
+
+// Worlds are the ones that make small looks through. Each turns to one part of
+// the protocol, so that it can be deep there.
+var Worlds = []Bounds{
+	{
+		// Who is renewed is not ended: renewals, silence, expiry, take-over (I5).
+		Name: "renewals", Depth: 13, Ticks: 6, Renewals: 2, Greetings: 1, Takes: 1, SlowConfirms: 1, Silent: true,
+	},
+	{
+		// Nothing late does harm: appends, cuts, tenures in a row (I1–I4, I9).
+		Name: "tenures", Depth: 11, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1,
+	},
+	{
+		// One at a time at the resource: claims, late writes, breaks (I6).
+		Name: "resource", Depth: 12, Ticks: 1, Renewals: 1, Greetings: 1, Releases: 1, Breaks: 1, Takes: 1, Writes: 2,
+	},
+}

@@ -1,0 +1,209 @@
+package small
+
+import (
+	"slices"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/planted"
+	"github.com/pawlproject/pawl/internal/trust"
+)
+
+// name is what everything is about.
+const name = "n"
+
+// client has a session on a stream and wants the name.
+type client struct {
+	world   *World
+	id      int
+	session locktable.ID
+	window  trust.Window
+	stream  *stream
+	// up: the stream was greeted; greeting is the renewal that stands for it.
+	up         bool
+	generation uint64
+	greeting   uint64
+	// sent is when renewals were sent, by number.
+	sent map[uint64]int
+	// request is the number of the acquire that is not answered, releasing that
+	// of the release; 0: none.
+	next, request, releasing uint64
+	token                    guard.Token
+	// lost: the session is given up.
+	lost bool
+	// claimed: the resource was claimed with token, and was at version seen
+	// then. writing: a write is under way.
+	claimed, writing bool
+	seen             int
+}
+
+// stream is one connection: a queue each way.
+type stream struct {
+	client     int
+	server     int
+	epoch      uint64
+	generation uint64
+	up         []message
+	down       []answer
+	// tooLate are the renewals and requests that arrived when the server's
+	// tenure was over already.
+	tooLate []question
+	cut     bool
+}
+
+type message struct {
+	urgent, acquires []locktable.Command
+	asks             []question
+}
+
+// question is a renewal or a request, by its number.
+type question struct {
+	renewal bool
+	number  uint64
+}
+
+type answer struct {
+	number uint64
+	is     locktable.Answer
+}
+
+func (c *client) name() string { return [...]string{"client 1", "client 2"}[c.id] }
+
+// trusts reports whether the client believes in its session.
+func (c *client) trusts() bool { return !c.lost && c.window.Remaining(c.world.reading()) > 0 }
+
+// send sends commands after the sign of life that is in every message.
+func (c *client) send(renewal uint64, asks question, urgent, acquires []locktable.Command) {
+	heard := locktable.Heard{
+		Ref: c.stream, Session: c.session, Generation: c.generation, Renewal: renewal, Finished: c.lowest(),
+	}
+	m := message{urgent: append([]locktable.Command{heard}, urgent...), acquires: acquires}
+	if asks != (question{}) {
+		m.asks = []question{asks}
+	}
+	c.stream.up = append(c.stream.up, m)
+}
+
+// lowest is below every request that is not answered.
+func (c *client) lowest() uint64 {
+	low := c.next
+	for _, n := range []uint64{c.request, c.releasing} {
+		if n != 0 {
+			low = min(low, n)
+		}
+	}
+	return low
+}
+
+func (c *client) renewal() uint64 {
+	n := c.window.Send(c.world.reading())
+	c.sent[n] = c.world.steps
+	return n
+}
+
+func (c *client) renew() {
+	n := c.renewal()
+	c.send(n, question{true, n}, nil, nil)
+}
+
+// greet begins a stream to a server, and cuts the one before.
+func (c *client) greet(s *server) {
+	a := locktable.Attach{
+		Session: c.session, Generation: c.generation + 1, TTL: ttl, Cell: cellID, Highest: c.token,
+	}
+	if c.generation == 0 {
+		c.session = locktable.ID{byte(c.id + 1)}
+		a.Session, a.New = locktable.ID{}, c.session
+	}
+	if c.stream != nil {
+		c.stream.cut, c.stream.down = true, nil
+		c.window.Forget()
+	}
+	if c.token != 0 {
+		a.Held = []uint64{uint64(c.token)}
+	}
+	if c.request != 0 {
+		a.Wanted = []uint64{c.request}
+	}
+	c.generation++
+	c.stream = &stream{client: c.id, server: s.id, epoch: s.epoch, generation: c.generation}
+	c.world.streams = append(c.world.streams, c.stream)
+	c.up, c.releasing, a.Ref = false, 0, c.stream
+	c.greeting = c.renewal()
+	c.stream.up = []message{{urgent: []locktable.Command{a}, asks: []question{{true, c.greeting}}}}
+}
+
+func (c *client) acquire() {
+	c.request = c.next
+	c.next++
+	c.ask()
+}
+
+func (c *client) ask() {
+	c.send(0, question{false, c.request}, nil, []locktable.Command{locktable.Acquire{
+		Ref: c.stream, Session: c.session, Generation: c.generation, Number: c.request, Names: []string{name},
+	}})
+}
+
+func (c *client) release() {
+	c.releasing = c.next
+	c.next++
+	token := c.token
+	c.token, c.claimed, c.writing = 0, false, false
+	c.send(0, question{false, c.releasing}, []locktable.Command{locktable.Release{
+		Ref: c.stream, Session: c.session, Generation: c.generation, Number: c.releasing, Token: token,
+	}}, nil)
+}
+
+// hear takes the first answer of the present stream.
+func (c *client) hear() {
+	a := c.stream.down[0]
+	c.stream.down = c.stream.down[1:]
+	switch is := a.is.(type) {
+	case locktable.Attached:
+		c.up = true
+		c.window.Ack(c.greeting, is.TTL)
+		if slices.Contains(is.Lost, uint64(c.token)) {
+			c.drop()
+		}
+		if c.request != 0 {
+			c.ask()
+		}
+	case locktable.Renewed:
+		if planted.Is("deadline from the reply") {
+			is.Number = c.window.Send(c.world.reading())
+		}
+		c.window.Ack(is.Number, is.TTL)
+	case locktable.Closed:
+		if is.Reason == locktable.Gone {
+			c.lose()
+		} else {
+			c.up = false
+		}
+	case locktable.Notice:
+		if is.Ended && is.Token == c.token {
+			c.drop()
+		}
+	case locktable.Granted:
+		if a.number == c.request {
+			c.request, c.token = 0, is.Token
+		}
+	case locktable.Done, locktable.Refused:
+		if a.number == c.releasing {
+			c.releasing = 0
+		}
+	}
+	c.world.judge.believes(c)
+}
+
+func (c *client) drop() { c.token, c.claimed, c.writing = 0, false, false }
+
+// lose gives up the session and all that belongs to it.
+func (c *client) lose() {
+	c.drop()
+	c.lost, c.up = true, false
+	if c.stream != nil {
+		c.stream.cut, c.stream.down = true, nil
+	}
+	c.request, c.releasing, c.window = 0, 0, trust.Window{}
+}
