@@ -12,7 +12,7 @@ import (
 const (
 	// heapRoom is what the collector may let a small heap grow by before it runs:
 	// at a small heap's default pace it would take a sixth of a busy server.
-	heapRoom = 48 << 20
+	heapRoom = 32 << 20
 	// heapLook is the pause between two looks at the heap.
 	heapLook = 10 * time.Second
 	// heapQuiet is more than what an idle server allocates between two looks.
@@ -32,7 +32,7 @@ func paceHeap(ctx context.Context, k clock.Clock) {
 		metrics.Read(heap)
 		debug.SetGCPercent(gcPercent(heap[0].Value.Uint64()))
 		allocated := heap[1].Value.Uint64()
-		if allocated-before < heapQuiet && allocated-given > heapRoom {
+		if allocated-before < heapQuiet && allocated-given > heapRoom/2 {
 			debug.FreeOSMemory()
 			given = allocated
 		}

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"testing"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -76,5 +77,43 @@ func TestUrgentIsNeverRefused(t *testing.T) {
 	in.close()
 	if in.add(locktable.Heard{}) {
 		t.Error("a shut intake takes more")
+	}
+}
+
+// Who sends faster than the cell decides is held up; nobody is refused.
+func TestAFloodHoldsUpItsStreams(t *testing.T) {
+	in := newIntake()
+	if in.relief() != nil {
+		t.Fatal("an empty intake is flooded")
+	}
+	s := &Stream{tenure: &tenure{intake: in}}
+	for range floodMin + 1 {
+		in.add(locktable.Heard{})
+	}
+	gone, end := context.WithCancel(t.Context())
+	end()
+	if s.Breathe(gone) {
+		t.Error("a stream that has ended was read again in a flood")
+	}
+	breathed := make(chan bool)
+	go func() { breathed <- s.Breathe(t.Context()) }()
+	first := in.relief()
+	in.take(false, nil)
+	select {
+	case <-first:
+	default:
+		t.Error("the flood is over, and nobody was told")
+	}
+	if !<-breathed || in.relief() != nil {
+		t.Error("the flood is over, and the stream is held up")
+	}
+	for range floodMin {
+		in.add(locktable.Heard{})
+	}
+	last := in.relief()
+	in.close()
+	<-last
+	if !s.Breathe(t.Context()) {
+		t.Error("a stream is held up by a tenure that is over")
 	}
 }
