@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"github.com/pawlproject/pawl/internal/clock"
@@ -58,7 +57,6 @@ type Embedded struct {
 	folder *folder
 	node   [16]byte
 	etcd   *embed.Etcd
-	client *clientv3.Client
 	kv     *kv
 
 	stop   context.CancelFunc
@@ -100,8 +98,7 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 	if err := e.folder.formed(); err != nil {
 		return nil, err
 	}
-	e.client = v3client.New(e.etcd.Server)
-	e.kv = &kv{client: e.client, usage: e.usage}
+	e.kv = &kv{server: v3rpc.NewQuotaKVServer(e.etcd.Server), usage: e.usage}
 	e.Store = kvlog.New(guarded{e}, kvlog.Options{
 		Clock: opts.Clock, ActiveTTL: opts.ActiveTTL, Sole: true, Logger: opts.Logger,
 	})
@@ -217,12 +214,6 @@ func (e *Embedded) Close() error {
 		e.upkeep.Wait()
 		if e.Store != nil {
 			e.Store.Close()
-		}
-		if e.client != nil {
-			e.closed = e.client.Close()
-			if errors.Is(e.closed, context.Canceled) {
-				e.closed = nil
-			}
 		}
 		if e.etcd != nil {
 			e.etcd.Close()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/goleak"
 
 	"github.com/pawlproject/pawl/internal/clock"
@@ -236,6 +237,10 @@ func TestTokensMakeClusters(t *testing.T) {
 	}
 }
 
+// client is a way to the member that goes around the store. It needs no closing:
+// it has no connection.
+func client(s *Embedded) clientv3.KV { return v3client.New(s.etcd.Server) }
+
 // TestQuotaAlarm fills the member with a past that nobody needs, beyond its
 // quota; it comes back without an operator.
 func TestQuotaAlarm(t *testing.T) {
@@ -244,7 +249,7 @@ func TestQuotaAlarm(t *testing.T) {
 	garbage := string(make([]byte, 1<<20))
 	refused := false
 	for i := 0; i < 100 && !refused; i++ {
-		_, err := s.client.Put(t.Context(), "garbage", garbage)
+		_, err := client(s).Put(t.Context(), "garbage", garbage)
 		refused = err != nil
 	}
 	if !refused {
@@ -301,13 +306,13 @@ func TestCompaction(t *testing.T) {
 	s := open(t, EmbeddedOptions{ActiveTTL: idle})
 	u := upkeep{Embedded: s, compacted: s.seenNow(), at: s.opts.Clock.Now(), written: s.seenNow(), writtenAt: s.opts.Clock.Now()}
 	for range 3 {
-		if _, err := s.client.Put(t.Context(), "beat", "x"); err != nil {
+		if _, err := client(s).Put(t.Context(), "beat", "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rev := s.seenNow().Rev
 	kept := func() bool {
-		_, err := s.client.Get(t.Context(), "beat", clientv3.WithRev(rev-2))
+		_, err := client(s).Get(t.Context(), "beat", clientv3.WithRev(rev-2))
 		return err == nil
 	}
 	now := s.opts.Clock.Now()
@@ -320,11 +325,11 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("not compacted after %v", compactAfter)
 	}
 	u.compacted.Rev -= compactRevisions
-	if _, err := s.client.Put(t.Context(), "beat", "y"); err != nil {
+	if _, err := client(s).Put(t.Context(), "beat", "y"); err != nil {
 		t.Fatal(err)
 	}
 	rev = s.seenNow().Rev + 2
-	if _, err := s.client.Put(t.Context(), "beat", "z"); err != nil {
+	if _, err := client(s).Put(t.Context(), "beat", "z"); err != nil {
 		t.Fatal(err)
 	}
 	u.turn(t.Context(), now.Add(compactAfter))

@@ -1,6 +1,7 @@
 package small
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/pawlproject/pawl/guard"
@@ -206,4 +207,12 @@ func (c *client) lose() {
 		c.stream.cut, c.stream.down = true, nil
 	}
 	c.request, c.releasing, c.window = 0, 0, trust.Window{}
+}
+
+// String names what a message is for.
+func (m message) String() string {
+	if len(m.acquires) > 0 {
+		return fmt.Sprintf("%T", m.acquires[0])
+	}
+	return fmt.Sprintf("%T", m.urgent[len(m.urgent)-1])
 }

@@ -227,12 +227,14 @@ func (j *judge) replayed(s *server) {
 
 // rests holds a server at rest, which has nothing decided that is not durable,
 // against the log (I9).
-func (j *judge) rests(s *server) {
-	if s.phase != serving || s.epoch != j.epoch || !s.core.Idle() {
-		return
-	}
-	if a, b := frozen(s.core.Table()), frozen(j.table); !bytes.Equal(a, b) {
-		j.world.fail("I9", "%s has another table than the log gives", s.name())
+func (j *judge) rests() {
+	for _, s := range j.world.servers {
+		if s.phase != serving || s.epoch != j.epoch || !s.core.Idle() {
+			continue
+		}
+		if a, b := frozen(s.core.Table()), frozen(j.table); !bytes.Equal(a, b) {
+			j.world.fail("I9", "%s has another table than the log gives", s.name())
+		}
 	}
 }
 

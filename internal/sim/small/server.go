@@ -143,7 +143,9 @@ func (s *server) act() {
 	for i := range a.Replies {
 		s.world.judge.leaves(s, &a.Replies[i])
 		x := a.Replies[i].To.(*stream)
-		x.down = append(x.down, answer{a.Replies[i].Number, a.Replies[i].Answer})
+		if !x.cut {
+			x.down = append(x.down, answer{a.Replies[i].Number, a.Replies[i].Answer})
+		}
 	}
 	if !s.asked {
 		s.ask()
@@ -199,4 +201,9 @@ func (s *server) goOn() {
 			s.confirm(false)
 		}
 	}
+}
+
+// breakNow is an operator's forced break of what the log says is held.
+func (s *server) breakNow() {
+	s.step([]locktable.Command{locktable.Break{Name: name, Token: s.world.judge.holder, Now: true}}, nil)
 }

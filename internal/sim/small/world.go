@@ -80,12 +80,12 @@ func begin(b Bounds) *World {
 		c := &client{world: w, id: i, next: 1, sent: map[uint64]int{}}
 		w.clients[i] = c
 		c.greet(a)
-		w.settle()
 	}
+	w.settle()
 	for _, c := range w.clients {
 		c.acquire()
-		w.settle()
 	}
+	w.settle()
 	w.steps = 1
 	return w
 }
@@ -110,7 +110,7 @@ func (w *World) settle() {
 			busy = true
 		}
 		for _, c := range w.clients {
-			for c != nil && len(c.stream.down) > 0 {
+			for len(c.stream.down) > 0 {
 				c.hear()
 				busy = true
 			}
@@ -132,7 +132,7 @@ func (w *World) receive(i int) {
 	}
 }
 
-// pass lets a tick go by; going are the servers that go on in it, the others
+// tick lets a tick go by; going are the servers that go on in it, the others
 // stand still.
 func (w *World) tick(going int) {
 	w.now++

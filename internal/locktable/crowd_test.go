@@ -1,0 +1,48 @@
+package locktable
+
+import "testing"
+
+// Thousands of shared waiters, all of them held up at a second name by one that
+// they may not pass. Each further one, and whatever happens to the first name,
+// must not walk their queue for each of them: that took minutes, for everybody.
+func TestACrowdOfSharedWaiters(t *testing.T) {
+	const crowd = 4000
+	table, now, d := New(DefaultLimits), Now{}, &Decided{}
+	table.Found("c", make([]byte, 32), d)
+	table.Open(1, now.Wall.AddDate(2026, 0, 0), 0, d)
+	now.Wall = now.Wall.AddDate(2027, 0, 0)
+	for i := range byte(3) {
+		table.Decide(now, Attach{Ref: i, New: ID{1 + i}, TTL: TTLDefault, Generation: 1}, d)
+	}
+	ask := func(session byte, number uint64, m Mode, names ...string) {
+		table.Decide(now, Acquire{Ref: session - 1, Session: ID{session}, Generation: 1, Number: number, Mode: m, Names: names}, d)
+	}
+	granted := func(session byte, number uint64) Granted {
+		t.Helper()
+		last := d.Replies[len(d.Replies)-1]
+		g, yes := last.Answer.(Granted)
+		if !yes || last.To != session-1 || last.Number != number {
+			t.Fatalf("the last answer is %+v", last)
+		}
+		return g
+	}
+	ask(1, 1, Exclusive, "far")
+	far := granted(1, 1)
+	ask(1, 2, Exclusive, "far", "near")
+	for n := range uint64(crowd) {
+		ask(2, n+1, Shared, "busy", "near")
+	}
+	for n := uint64(1); n < crowd; n += 2 {
+		ask(3, n, Shared, "busy")
+		table.Decide(now, Release{Session: ID{3}, Generation: 1, Number: n + 1, Token: granted(3, n).Token, Ref: byte(2)}, d)
+	}
+	if c := table.Counts(); c.Waiters != crowd+1 || c.Leases != 1 {
+		t.Fatalf("%d waiters and %d leases", c.Waiters, c.Leases)
+	}
+
+	table.Decide(now, Cancel{Session: ID{1}, Generation: 1, Number: 2}, d)
+	if c := table.Counts(); c.Waiters != 0 || c.Leases != crowd+1 {
+		t.Errorf("nobody bars the way any more: %d waiters, %d leases", c.Waiters, c.Leases)
+	}
+	table.Decide(now, Release{Session: ID{1}, Generation: 1, Number: 3, Token: far.Token, Ref: byte(0)}, d)
+}
