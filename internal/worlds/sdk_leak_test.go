@@ -151,7 +151,7 @@ func TestFailedDialsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, server := range []string{nobody, silent.Addr().String(), "no such host", "127.0.0.1:1"} {
+	for _, server := range []string{nobody, silent.Addr().String(), "no-such-host.invalid:7420", "127.0.0.1:1"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err := pawl.Dial(ctx, []string{server}, pawl.Options{})
 		cancel()
