@@ -84,6 +84,10 @@ fuzz: ## fuzz every decoder for FUZZTIME each (30s)
 sim: ## RUNS simulated worlds (1000) from SEED on (1), with all their faults
 	@go run ./internal/sim/play -seed $(SEED) -runs $(RUNS)
 
+.PHONY: small
+small: ## every order of events in worlds of two clients and two servers
+	@go run ./internal/sim/small/play
+
 .PHONY: planted
 planted: ## plant one bug after the other; the simulator must find each
 	@go run -tags planted ./internal/sim/hunt

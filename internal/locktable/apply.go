@@ -247,6 +247,35 @@ func (l *lock) place(slot uint32) int {
 	return sort.Search(len(l.holders), func(i int) bool { return l.holders[i].on(l).slot >= slot })
 }
 
+// without takes a lease out of the holders, if it is there: in the time of a
+// search and of moving what is on the shorter side, since a name may have a
+// million shared holders. They are in the order of their tokens.
+func (l *lock) without(x *lease) {
+	at := 0
+	switch x.mode {
+	case Slots:
+		at = l.place(x.on(l).slot)
+	case Shared:
+		at = sort.Search(len(l.holders), func(i int) bool { return l.holders[i].token >= x.token })
+	}
+	if at < len(l.holders) && l.holders[at] == x {
+		l.holders = cut(l.holders, at)
+	}
+}
+
+// cut takes one out of a list and moves what is on the shorter side.
+func cut[T any](list []*T, at int) []*T {
+	switch n := len(list); {
+	case n == 1:
+		return nil
+	case at < n/2:
+		copy(list[1:], list[:at])
+		list[0] = nil
+		return list[1:]
+	}
+	return slices.Delete(list, at, at+1)
+}
+
 // fence is what a new holder's guards are claimed with: its token, or that of
 // the first of the present unbroken run of shared holders.
 func (l *lock) fence(m Mode, token guard.Token) guard.Token {
@@ -279,6 +308,7 @@ func (t *Table) end(s *session) {
 	s.over = true
 	if s.leases.n > 0 {
 		t.ended = append(t.ended, s)
+		t.ends++
 	}
 }
 
@@ -288,8 +318,7 @@ func (t *Table) drop(l *lease, forced bool) {
 	s := l.session
 	l.holds(func(h *hold) {
 		k := h.lock
-		i := slices.Index(k.holders, l)
-		k.holders = slices.Delete(k.holders, i, i+1)
+		k.without(l)
 		if d := l.extra.delay; d > 0 && (forced || s.expired) {
 			t.shut(k, d)
 		}

@@ -68,7 +68,7 @@ func (t *Table) unjoin(w *waiter) {
 		for l.queue[at] != w {
 			at++
 		}
-		l.queue = slices.Delete(l.queue, at, at+1)
+		l.queue = cut(l.queue, at)
 	}
 	w.moved()
 	t.waiters--
@@ -106,8 +106,15 @@ func (t *Table) leaveAll(now Now, all []*waiter, d *Decided) {
 // serveAll serves whatever waiters wait for, or waited.
 func (t *Table) serveAll(now Now, all []*waiter, d *Decided) {
 	var locks []*lock
+	// Once each: to serve a name may take a walk through its queue.
+	seen := map[*lock]bool{}
 	for _, w := range all {
-		locks = append(locks, w.locks...)
+		for _, l := range w.locks {
+			if !seen[l] {
+				seen[l] = true
+				locks = append(locks, l)
+			}
+		}
 	}
 	t.serve(now, nil, d, locks...)
 }
@@ -365,7 +372,16 @@ func (t *Table) conclude(now Now, l *lease, e *recordpb.Event, d *Decided) {
 	e.Session, e.Token, e.Finished = s.id.bytes(), uint64(l.token), s.finishedUp
 	e.AtUnixNano = now.Wall.UnixNano()
 	t.emit(d, e)
-	t.serve(now, nil, d, l.locks()...)
+	var free []*lock
+	for _, k := range l.locks() {
+		if l.mode == Shared && len(k.holders) > 0 && len(t.ended) == 0 {
+			// Beside other shared holders nothing has become free.
+			k.tell(d)
+			continue
+		}
+		free = append(free, k)
+	}
+	t.serve(now, nil, d, free...)
 }
 
 func (l *lease) locks() []*lock {

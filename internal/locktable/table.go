@@ -51,6 +51,8 @@ type Table struct {
 	due      agenda
 	suspects suspects
 	ended    []*session
+	// ends counts the sessions that were put there.
+	ends     uint64
 	starved  []*lock
 	unserved []*lock
 	serving  bool
@@ -156,6 +158,9 @@ type lock struct {
 	shown     guard.Token
 	slot      int
 	starving  bool
+	// settled is how many sessions had ended when the holders were last looked
+	// through for theirs.
+	settled uint64
 	// barred: bar is known; see barrier.
 	barred bool
 	bar    *waiter
@@ -274,22 +279,25 @@ func (t *Table) forget(l *lock) {
 // work list has not come to a holder that is over, or the clock's line was in the
 // way. Otherwise every name is served when something changes.
 func (t *Table) stale(l *lock) bool {
-	return l.starving || len(t.ended) > 0 && slices.ContainsFunc(l.holders, func(h *lease) bool { return h.session.over })
+	return l.starving || len(t.ended) > 0 && l.settled != t.ends && slices.ContainsFunc(l.holders, func(h *lease) bool { return h.session.over })
 }
 
 // settle takes holders out whose session is over but whose turn on the work
 // list has not come. It returns their other names, which are free as well and to
 // which the work list does not come back.
 func (t *Table) settle(l *lock) (others []*lock) {
-	if len(t.ended) == 0 {
+	if len(t.ended) == 0 || l.settled == t.ends {
 		return nil
 	}
-	for i := 0; i < len(l.holders); {
-		h := l.holders[i]
-		if !h.session.over {
-			i++
-			continue
+	l.settled = t.ends
+	var over []*lease
+	l.holders = slices.DeleteFunc(l.holders, func(h *lease) bool {
+		if h.session.over {
+			over = append(over, h)
 		}
+		return h.session.over
+	})
+	for _, h := range over {
 		t.drop(h, false)
 		h.holds(func(x *hold) {
 			if x.lock != l {

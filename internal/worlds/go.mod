@@ -3,6 +3,7 @@ module github.com/pawlproject/pawl/internal/worlds
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/pawlproject/pawl v0.0.0
 	github.com/pawlproject/pawl/guard v0.0.0

@@ -48,10 +48,12 @@ var bounds = map[string]any{
 	"locktable.DefaultLimits.ValueBytes":       locktable.DefaultLimits.ValueBytes,
 	"locktable.DefaultLimits.Observed":         locktable.DefaultLimits.Observed,
 
-	"rest.BodyMax":   rest.BodyMax,
-	"link.OutboxMax": link.OutboxMax,
-	"store.BatchMax": store.BatchMax,
-	"store.InFlight": store.InFlight,
+	"rest.BodyMax":     rest.BodyMax,
+	"link.OutboxMax":   link.OutboxMax,
+	"link.RequestsMax": link.RequestsMax,
+	"link.HeldMax":     link.HeldMax,
+	"store.BatchMax":   store.BatchMax,
+	"store.InFlight":   store.InFlight,
 }
 
 // quantity is what a bound says: a number, or a number and a unit of time.

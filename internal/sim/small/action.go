@@ -1,6 +1,9 @@
 package small
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // kind is a kind of action.
 type kind uint8
@@ -45,7 +48,7 @@ func (w *World) enabled() []action {
 		}
 	}
 	for i, x := range w.straying {
-		if !x.landed || x.what == "open" {
+		if x.landed < strayMax {
 			add(strays, i, 0)
 		}
 	}
@@ -93,6 +96,7 @@ func (w *World) serverActions(s *server, add func(k kind, of, how int)) {
 		}
 		if w.left.Breaks > 0 && w.judge.holder != 0 {
 			add(breaks, s.id, 0)
+			add(breaks, s.id, 1)
 		}
 	}
 	if w.left.Takes > 0 && (s.phase == idle || s.epoch != w.judge.epoch) {
@@ -118,12 +122,14 @@ func (w *World) clientActions(c *client, add func(k kind, of, how int)) {
 	if c.lost {
 		return
 	}
-	speaks := !w.bounds.Silent || c.id == 0
-	if c.up && speaks && w.left.Renewals > 0 {
+	if w.bounds.Alone && c.id == 1 {
+		return
+	}
+	if c.up && w.left.Renewals > 0 {
 		add(renews, c.id, 0)
 	}
 	for _, s := range w.servers {
-		if w.left.Greetings > 0 && speaks && s.phase == serving && s.epoch > c.stream.epoch {
+		if w.left.Greetings > 0 && s.phase == serving && s.epoch > c.stream.epoch {
 			add(greets, c.id, s.id)
 		}
 	}
@@ -186,14 +192,17 @@ func (w *World) do(a action) {
 		f := w.spend(how)
 		w.servers[of].open(f)
 	case strays:
-		w.straying[of].landed = true
+		w.straying[of].landed++
 		_, _ = w.land(w.straying[of].txn)
 	case breaks:
 		w.left.Breaks--
-		w.servers[of].breakNow()
+		w.servers[of].breakLease(how == 1)
 	case claims:
 		w.left.Takes--
-		w.servers[of].claim()
+		if w.servers[of].claim(); w.bounds.Late == 0 && w.failure == nil {
+			// Nothing can come between.
+			w.servers[of].replay()
+		}
 	case replays:
 		w.servers[of].replay()
 	case claimsResource:
@@ -228,7 +237,7 @@ func (w *World) tell(a action) string {
 	}
 	switch a.kind {
 	case ticks:
-		return at("%v go by; %s", tick, [...]string{"no server goes on", "server A goes on", "server B goes on", "both servers go on"}[how])
+		return at("%v go by; %s", time.Duration(w.bounds.Quarters)*quarter, [...]string{"no server goes on", "server A goes on", "server B goes on", "both servers go on"}[how])
 	case renews:
 		return at("%s sends a renewal", client())
 	case greets:
@@ -254,7 +263,7 @@ func (w *World) tell(a action) string {
 		x := w.straying[of]
 		return at("the %s of batch %d of epoch %d, which was under way, reaches the store", x.what, x.number, x.epoch)
 	case breaks:
-		return at("an operator breaks token %d at once, at %s", w.judge.holder, server())
+		return at("an operator breaks token %d at %s, %s", w.judge.holder, server(), [...]string{"asking its holder", "by force"}[how])
 	case claims:
 		return at("%s claims epoch %d", w.servers[of].name(), w.judge.epoch+1)
 	case replays:

@@ -6,11 +6,11 @@ type Bounds struct {
 	Name string
 	// Depth bounds the actions after the beginning.
 	Depth int
-	// Ticks of a quarter of the TTL each.
-	Ticks int
+	// Ticks of so many Quarters of the TTL each. Coarse ticks reach further.
+	Ticks, Quarters int
 	// Renewals that clients send, and greetings of another server.
 	Renewals, Greetings int
-	// Acquires, Releases and forced Breaks.
+	// Acquires, Releases, and Breaks, asked for and forced.
 	Acquires, Releases, Breaks int
 	// Takes: take-overs.
 	Takes int
@@ -22,23 +22,19 @@ type Bounds struct {
 	SlowConfirms int
 	// Writes at the resource, by all holders; without any, nothing is claimed.
 	Writes int
-	// Silent: the second client never renews, greets or asks.
-	Silent bool
+	// Alone: the second client has a session, and is not heard of any more.
+	Alone bool
 }
 
-// Worlds are the ones that make small looks through. Each turns to one part of
-// the protocol, so that it can be deep there.
+// Worlds are those that make small looks through. Each turns to one part of the
+// protocol, so that it can be deep there.
 var Worlds = []Bounds{
-	{
-		// Who is renewed is not ended: renewals, silence, expiry, take-over (I5).
-		Name: "renewals", Depth: 13, Ticks: 6, Renewals: 2, Greetings: 1, Takes: 1, SlowConfirms: 1, Silent: true,
-	},
-	{
-		// Nothing late does harm: appends, cuts, tenures in a row (I1–I4, I9).
-		Name: "tenures", Depth: 11, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1,
-	},
-	{
-		// One at a time at the resource: claims, late writes, breaks (I6).
-		Name: "resource", Depth: 12, Ticks: 1, Renewals: 1, Greetings: 1, Releases: 1, Breaks: 1, Takes: 1, Writes: 2,
-	},
+	// Who is renewed is not ended: renewals, silence, expiry, take-over (I5).
+	{Name: "renewals", Depth: 11, Ticks: 3, Quarters: 2, Renewals: 2, Greetings: 1, Takes: 1, SlowConfirms: 1, Alone: true},
+	// The same by the quarter: expiry as it is counted.
+	{Name: "expiry", Depth: 11, Ticks: 7, Quarters: 1, Renewals: 1, Takes: 1, Alone: true},
+	// Nothing late does harm: appends, cuts, tenures in a row (I1–I4, I9).
+	{Name: "tenures", Depth: 10, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1},
+	// One at a time at the resource: claims, late writes, breaks (I6).
+	{Name: "resource", Depth: 11, Ticks: 1, Quarters: 4, Greetings: 1, Releases: 1, Breaks: 1, Takes: 1, Writes: 2},
 }

@@ -24,12 +24,14 @@ type client struct {
 	up         bool
 	generation uint64
 	greeting   uint64
-	// sent is when renewals were sent, by number.
-	sent map[uint64]int
+	// sent is when renewals were sent, in steps, by number.
+	sent []int
 	// request is the number of the acquire that is not answered, releasing that
 	// of the release; 0: none.
 	next, request, releasing uint64
 	token                    guard.Token
+	// gave is the token that was released last.
+	gave guard.Token
 	// lost: the session is given up.
 	lost bool
 	// claimed: the resource was claimed with token, and was at version seen
@@ -98,7 +100,9 @@ func (c *client) lowest() uint64 {
 
 func (c *client) renewal() uint64 {
 	n := c.window.Send(c.world.reading())
-	c.sent[n] = c.world.steps
+	for uint64(len(c.sent)) <= n {
+		c.sent = append(c.sent, c.world.steps)
+	}
 	return n
 }
 
@@ -117,7 +121,7 @@ func (c *client) greet(s *server) {
 		a.Session, a.New = locktable.ID{}, c.session
 	}
 	if c.stream != nil {
-		c.stream.cut, c.stream.down = true, nil
+		c.leave()
 		c.window.Forget()
 	}
 	if c.token != 0 {
@@ -129,7 +133,7 @@ func (c *client) greet(s *server) {
 	c.generation++
 	c.stream = &stream{client: c.id, server: s.id, epoch: s.epoch, generation: c.generation}
 	c.world.streams = append(c.world.streams, c.stream)
-	c.up, c.releasing, a.Ref = false, 0, c.stream
+	c.releasing, a.Ref = 0, c.stream
 	c.greeting = c.renewal()
 	c.stream.up = []message{{urgent: []locktable.Command{a}, asks: []question{{true, c.greeting}}}}
 }
@@ -149,10 +153,10 @@ func (c *client) ask() {
 func (c *client) release() {
 	c.releasing = c.next
 	c.next++
-	token := c.token
-	c.token, c.claimed, c.writing = 0, false, false
+	c.gave = c.token
+	c.drop()
 	c.send(0, question{false, c.releasing}, []locktable.Command{locktable.Release{
-		Ref: c.stream, Session: c.session, Generation: c.generation, Number: c.releasing, Token: token,
+		Ref: c.stream, Session: c.session, Generation: c.generation, Number: c.releasing, Token: c.gave,
 	}}, nil)
 }
 
@@ -199,13 +203,16 @@ func (c *client) hear() {
 
 func (c *client) drop() { c.token, c.claimed, c.writing = 0, false, false }
 
+// leave ends the connection.
+func (c *client) leave() {
+	c.up, c.stream.cut, c.stream.down = false, true, nil
+}
+
 // lose gives up the session and all that belongs to it.
 func (c *client) lose() {
 	c.drop()
-	c.lost, c.up = true, false
-	if c.stream != nil {
-		c.stream.cut, c.stream.down = true, nil
-	}
+	c.leave()
+	c.lost = true
 	c.request, c.releasing, c.window = 0, 0, trust.Window{}
 }
 

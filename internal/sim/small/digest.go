@@ -25,6 +25,8 @@ const (
 	asIs rule = iota
 	// not: it is derived, never differs, or decides nothing here.
 	not
+	// outside: no part of the state, or written down otherwise.
+	outside
 	// beforeNow is a reading, as long ago as usable time can count it.
 	beforeNow
 	// afterLow is a moment of usable time, from what is counted.
@@ -61,19 +63,19 @@ var rules = map[string]map[string]rule{
 	"appointment": {"at": afterLow, "order": not},
 	"suspects":    {"turn": not, "drawn": not},
 	"suspect":     {"mark": not, "since": afterLow, "turn": turnsSuspect},
-	"Event":       {"state": not, "sizeCache": not, "unknownFields": not},
-	"Grant":       {"state": not, "sizeCache": not, "unknownFields": not},
+	"Event":       {"state": outside, "sizeCache": outside, "unknownFields": outside},
+	"Grant":       {"state": outside, "sizeCache": outside, "unknownFields": outside},
 	"Granted":     {"Waited": not},
 
-	"World":   {"bounds": not, "now": not, "steps": not, "disk": not, "failure": not},
-	"Bounds":  {"Name": not, "Depth": not},
-	"server":  {"world": not, "wire": not, "tenure": not, "turns": not, "askedIn": turnsAgo, "asks": not},
-	"flight":  {"number": beyondHead, "turn": turnsAgo, "batch": not},
-	"stray":   {"number": beyondHead, "txn": not},
-	"client":  {"world": not, "sent": not},
+	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside},
+	"Bounds":  {"Name": outside, "Depth": outside},
+	"server":  {"world": outside, "wire": outside, "tenure": outside, "turns": not, "askedIn": turnsAgo, "asks": not},
+	"flight":  {"number": beyondHead, "turn": turnsAgo, "batch": outside},
+	"stray":   {"number": beyondHead, "txn": outside},
+	"client":  {"world": outside, "sent": outside},
 	"Window":  {"anchor": age},
 	"sending": {"at": age},
-	"judge":   {"world": not, "head": not, "table": not, "silent": not},
+	"judge":   {"world": outside, "head": not, "table": outside, "asBytes": outside, "silent": outside},
 }
 
 // field is a field of a struct as the digest takes it.
@@ -82,26 +84,38 @@ type field struct {
 	rule rule
 }
 
-var plans = map[reflect.Type][]field{}
+// plans says how structs are taken. exact ones take everything as it is.
+type plans struct {
+	exact bool
+	known map[reflect.Type][]field
+}
 
-func planOf(t reflect.Type) []field {
-	if p, ok := plans[t]; ok {
-		return p
+func newPlans(exact bool) *plans { return &plans{exact, map[reflect.Type][]field{}} }
+
+func (p *plans) of(t reflect.Type) []field {
+	if fields, ok := p.known[t]; ok {
+		return fields
 	}
-	var p []field
+	var fields []field
 	for i := range t.NumField() {
-		if r := rules[t.Name()][t.Field(i).Name]; r != not {
-			p = append(p, field{i, r})
+		r := rules[t.Name()][t.Field(i).Name]
+		switch {
+		case r == outside:
+		case p.exact:
+			fields = append(fields, field{i, asIs})
+		case r != not:
+			fields = append(fields, field{i, r})
 		}
 	}
-	plans[t] = p
-	return p
+	p.known[t] = fields
+	return fields
 }
 
 // digest writes a state down. Pointers are numbered as they are met, so that
 // equal graphs read alike.
 type digest struct {
 	world *World
+	plans *plans
 	out   []byte
 	met   map[unsafe.Pointer]int
 
@@ -111,17 +125,16 @@ type digest struct {
 }
 
 // key of the present state.
-func (w *World) key() key {
-	d := digest{world: w, out: make([]byte, 0, 8<<10), met: make(map[unsafe.Pointer]int, 64)}
+func (w *World) key(p *plans) key {
+	d := digest{world: w, plans: p, out: make([]byte, 0, 8<<10), met: make(map[unsafe.Pointer]int, 64)}
 	d.value(reflect.ValueOf(w).Elem())
-	d.out = append(d.out, frozen(w.judge.table)...)
+	d.out = append(d.out, w.judge.frozen()...)
 	for _, c := range w.clients {
-		// Whether the log learned of its silence after it last spoke.
+		// Which renewals were sent after the log learned of its silence.
 		at := w.judge.silent[c.session]
 		for n, sent := range c.sent {
-			if at != 0 && sent > at {
-				d.word(n)
-			}
+			d.word(uint64(n))
+			d.value(reflect.ValueOf(at != 0 && sent > at))
 		}
 	}
 	sum := sha256.Sum256(d.out)
@@ -217,7 +230,7 @@ func (d *digest) fields(v reflect.Value) {
 			defer func() { d.low = low }()
 		}
 	}
-	for _, f := range planOf(v.Type()) {
+	for _, f := range d.plans.of(v.Type()) {
 		x := v.Field(f.at)
 		switch f.rule {
 		case asIs:

@@ -24,8 +24,10 @@ type judge struct {
 	// behind one.
 	epoch, head uint64
 	behind      map[uint64][]byte
-	// table is what the durable log gives.
-	table *locktable.Table
+	// table is what the durable log gives; asBytes keeps it written down until it
+	// changes.
+	table   *locktable.Table
+	asBytes []byte
 
 	counter, holder guard.Token
 	holds           locktable.ID
@@ -94,6 +96,7 @@ func (j *judge) put(n uint64, raw []byte) {
 		b, _, _ := store.OpenBatch(raw)
 		for _, e := range b.Events {
 			j.event(e)
+			j.asBytes = nil
 			if err := j.table.Apply(e); err != nil {
 				j.world.fail("I9", "the log cannot be replayed: %v", err)
 			}
@@ -164,6 +167,24 @@ func (j *judge) believes(c *client) {
 	}
 }
 
+// decided holds the end of a session, decided and not yet durable, against what
+// its holder believes: by then its deadline has passed (I5). What a server
+// decides after its tenure never comes to be.
+func (j *judge) decided(s *server, raw []byte) {
+	if s.epoch != j.epoch {
+		return
+	}
+	b, _, _ := store.OpenBatch(raw)
+	for _, e := range b.Events {
+		for _, c := range j.world.clients {
+			if e.Kind == recordpb.Kind_KIND_SESSION_EXPIRED && bytes.Equal(e.Session, c.session[:]) && c.trusts() {
+				j.world.fail("I5", "%s ends the session of %s, which trusts it for %v more",
+					s.name(), c.name(), c.window.Remaining(j.world.reading()))
+			}
+		}
+	}
+}
+
 // leaves holds an answer that leaves a server against the log (I3).
 func (j *judge) leaves(s *server, r *locktable.Reply) {
 	w := j.world
@@ -173,7 +194,7 @@ func (j *judge) leaves(s *server, r *locktable.Reply) {
 	switch a := r.Answer.(type) {
 	case locktable.Renewed:
 		q = question{true, a.Number}
-		if at := j.silent[c.session]; at != 0 && at < c.sent[a.Number] && x == c.stream {
+		if at := j.silent[c.session]; at != 0 && x == c.stream && a.Number < uint64(len(c.sent)) && at < c.sent[a.Number] {
 			w.fail("I5", "%s answers a renewal of %s, and by the log its session was silent before it was sent", s.name(), c.name())
 		}
 	case locktable.Attached:
@@ -186,7 +207,7 @@ func (j *judge) leaves(s *server, r *locktable.Reply) {
 			j.neverHeld(s, a.Token)
 		}
 	case locktable.Done:
-		if r.Number != 0 && j.holds == c.session && r.Number == c.releasing && c.token == 0 {
+		if r.Number == c.releasing && j.holder == c.gave && c.gave != 0 {
 			w.fail("I3", "%s says that token %d is released, and no durable batch does", s.name(), j.holder)
 		}
 	}
@@ -232,10 +253,18 @@ func (j *judge) rests() {
 		if s.phase != serving || s.epoch != j.epoch || !s.core.Idle() {
 			continue
 		}
-		if a, b := frozen(s.core.Table()), frozen(j.table); !bytes.Equal(a, b) {
+		if !bytes.Equal(frozen(s.core.Table()), j.frozen()) {
 			j.world.fail("I9", "%s has another table than the log gives", s.name())
 		}
 	}
+}
+
+// frozen is what the durable log gives, as bytes.
+func (j *judge) frozen() []byte {
+	if j.asBytes == nil {
+		j.asBytes = frozen(j.table)
+	}
+	return j.asBytes
 }
 
 // frozen is what is decided in a table, as bytes.

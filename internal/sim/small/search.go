@@ -23,9 +23,15 @@ type state struct {
 // Search looks through a world, the nearest states first, at no more than limit
 // states; 0: at all. It ends with the first violation.
 func Search(b Bounds, limit int) Found {
+	p := newPlans(false)
+	return search(b, limit, func(w *World) key { return w.key(p) })
+}
+
+// search tells states apart by what identify makes of them.
+func search(b Bounds, limit int, identify func(*World) key) Found {
 	found := Found{Whole: true}
 	states := []state{{before: -1}}
-	seen := map[key]struct{}{begin(b).key(): {}}
+	seen := map[key]struct{}{identify(begin(b)): {}}
 	for at := 0; at < len(states); at++ {
 		if limit > 0 && at >= limit {
 			found.Whole = false
@@ -49,7 +55,7 @@ func Search(b Bounds, limit int) Found {
 				found.Violation.Steps = story(b, append(path, a))
 				return found
 			}
-			k := w.key()
+			k := identify(w)
 			if _, known := seen[k]; !known {
 				seen[k] = struct{}{}
 				states = append(states, state{int32(at), states[at].depth + 1, a})

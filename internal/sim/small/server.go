@@ -68,9 +68,9 @@ func (s *server) claim() {
 	st := kvlog.New(s.wire, kvlog.Options{Clock: stopped{}, Sole: true})
 	var nonce store.Nonce
 	nonce[0] = byte(w.judge.epoch + 1)
-	first := func(epochNumber uint64, nonce store.Nonce) (opening []byte) {
+	first := func(epoch uint64, nonce store.Nonce) (opening []byte) {
 		f := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: locktable.DefaultLimits}
-		s.core, opening = cell.FoundCore(f, epochNumber, nonce, epoch, 0)
+		s.core, opening = cell.FoundCore(f, epoch, nonce, atOpening, 0)
 		return opening
 	}
 	t, err := st.Claim(context.Background(), nobody, nonce, first)
@@ -86,7 +86,7 @@ func (s *server) claim() {
 
 // replay reads the log.
 func (s *server) replay() {
-	core, number, raw, err := cell.ReplayCore(context.Background(), s.tenure, locktable.DefaultLimits, epoch, 0)
+	core, number, raw, err := cell.ReplayCore(context.Background(), s.tenure, locktable.DefaultLimits, atOpening, 0)
 	if s.over(err) {
 		return
 	}
@@ -127,7 +127,7 @@ func (s *server) step(urgent, acquires []locktable.Command) {
 		return
 	}
 	s.turns++
-	s.core.Step(s.world.reading(), later, urgent, acquires, true)
+	s.core.Step(s.world.reading(), atWork, urgent, acquires, true)
 	s.act()
 }
 
@@ -135,6 +135,7 @@ func (s *server) step(urgent, acquires []locktable.Command) {
 func (s *server) act() {
 	a := s.core.Take()
 	for _, b := range a.Appends {
+		s.world.judge.decided(s, b.Raw)
 		s.flying = append(s.flying, flight{number: b.Number, turn: s.turns, events: eventsIn(b.Raw), batch: b})
 	}
 	if a.Confirm {
@@ -203,7 +204,7 @@ func (s *server) goOn() {
 	}
 }
 
-// breakNow is an operator's forced break of what the log says is held.
-func (s *server) breakNow() {
-	s.step([]locktable.Command{locktable.Break{Name: name, Token: s.world.judge.holder, Now: true}}, nil)
+// breakLease is an operator's break of what the log says is held.
+func (s *server) breakLease(now bool) {
+	s.step([]locktable.Command{locktable.Break{Name: name, Token: s.world.judge.holder, Now: now}}, nil)
 }

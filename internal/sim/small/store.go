@@ -53,7 +53,7 @@ func (x *wire) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 }
 
 // Compact and Usage are of no interest here.
-func (x *wire) Compact(context.Context, int64) error               { return nil }
+func (x *wire) Compact(context.Context, int64) error             { return nil }
 func (x *wire) Usage(context.Context) (u store.Usage, err error) { return u, nil }
 
 // land carries out a transaction, under the judge's eyes.
@@ -65,12 +65,15 @@ func (w *World) land(t kvlog.Txn) (kvlog.Result, error) {
 	return res, err
 }
 
+// strayMax bounds how often one write lands.
+const strayMax = 2
+
 // stray is a write that is under way for good.
 type stray struct {
 	what          kvlog.What
 	epoch, number uint64
 	events        []byte
-	landed        bool
+	landed        int
 	txn           kvlog.Txn
 }
 
@@ -103,9 +106,9 @@ func eventsIn(raw []byte) []byte {
 // here, since a server claims only when it shall have its turn.
 type stopped struct{}
 
-func (stopped) Now() clock.Reading     { return clock.Reading{} }
-func (stopped) Wall() time.Time        { return epoch }
-func (stopped) NewTimer() clock.Timer  { return never{} }
+func (stopped) Now() clock.Reading      { return clock.Reading{} }
+func (stopped) Wall() time.Time         { return atOpening }
+func (stopped) NewTimer() clock.Timer   { return never{} }
 func (s stopped) NewAlarm() clock.Timer { return s.NewTimer() }
 
 type never struct{}

@@ -11,18 +11,19 @@ import (
 const (
 	cellID = "small-0123456789abcdef"
 	ttl    = time.Second
-	// tick is the most that one reading of the clock can add to usable time.
-	tick = ttl / 4
+	// quarter of a TTL is the most that one reading of the clock can add to usable
+	// time.
+	quarter = ttl / 4
 	// confirmsApart keeps two Confirms of a tick apart in time.
 	confirmsApart = 3 * time.Millisecond
 )
 
 var (
-	// epoch is the wall clock when a tenure opens. It is later when the tenure
-	// grants, so that the counter never waits for its line, and stands still, so
-	// that tokens depend on what happened and not on when.
-	epoch = time.Date(2027, time.March, 1, 12, 0, 0, 0, time.UTC)
-	later = epoch.Add(time.Hour)
+	// atOpening is the wall clock when a tenure opens, atWork when it grants: later,
+	// so that the counter never waits for its line. They stand still, so that
+	// tokens, 2 the first, depend on what happened and not on when.
+	atOpening = time.Unix(0, 0)
+	atWork    = atOpening.Add(time.Hour)
 )
 
 func timeOf(n int) time.Duration { return time.Duration(n) }
@@ -32,7 +33,7 @@ type World struct {
 	bounds Bounds
 	// left is what may still happen.
 	left Bounds
-	// now is the true time in ticks, steps counts what has happened.
+	// now is the true time in quarters of the TTL, steps counts what has happened.
 	now, steps int
 
 	disk     *memstore.Disk
@@ -62,7 +63,7 @@ func (w *World) fail(invariant, format string, args ...any) {
 }
 
 func (w *World) reading() clock.Reading {
-	return clock.Reading{}.Add(time.Duration(w.now) * tick)
+	return clock.Reading{}.Add(time.Duration(w.now) * quarter)
 }
 
 // begin makes the world in which everything else happens: server A serves its
@@ -77,7 +78,7 @@ func begin(b Bounds) *World {
 	a := w.servers[0]
 	a.claim()
 	for i := range w.clients {
-		c := &client{world: w, id: i, next: 1, sent: map[uint64]int{}}
+		c := &client{world: w, id: i, next: 1}
 		w.clients[i] = c
 		c.greet(a)
 	}
@@ -86,6 +87,9 @@ func begin(b Bounds) *World {
 		c.acquire()
 	}
 	w.settle()
+	if b.Alone {
+		w.clients[1].leave()
+	}
 	w.steps = 1
 	return w
 }
@@ -135,16 +139,18 @@ func (w *World) receive(i int) {
 // tick lets a tick go by; going are the servers that go on in it, the others
 // stand still.
 func (w *World) tick(going int) {
-	w.now++
-	for i, s := range w.servers {
-		s.asks = 0
-		if going>>i&1 == 1 {
-			s.goOn()
+	for range w.bounds.Quarters {
+		w.now++
+		for i, s := range w.servers {
+			s.asks = 0
+			if going>>i&1 == 1 {
+				s.goOn()
+			}
 		}
-	}
-	for _, c := range w.clients {
-		if !c.lost && !c.trusts() {
-			c.lose()
+		for _, c := range w.clients {
+			if !c.lost && !c.trusts() {
+				c.lose()
+			}
 		}
 	}
 }
