@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -286,9 +287,36 @@ func (w *watcher) finish(lost bool) {
 	status, _, left := sweep(w.command, nil, w.cgroup, w.children)
 	w.cgroup.remove()
 	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Left: left && !lost, Lost: lost})
-	// A run that stopped itself together with its command has nobody else to
-	// tell it that there is nothing to wait for.
-	if run := unix.Getppid(); w.halted && stopped(run) {
-		_ = unix.Kill(run, syscall.SIGCONT)
+	if w.halted {
+		w.wake(unix.Getppid())
+	}
+}
+
+// wakeGap is the pause between two looks at a run that may be about to stop.
+const wakeGap = 20 * time.Millisecond
+
+// wake sees to it that a run hears of the end although it stops itself together
+// with its command: nobody else would tell it that there is nothing to wait for.
+// It may stop late:
+//
+//  1. The command stops; the run is told, and has not been scheduled yet.
+//  2. The deadline passes: the command is killed, the end is reported.
+//  3. The run handles what it was told first, and stops itself.
+//
+// So the watcher stays until the run has closed the orders, which it does when
+// it has heard of the end, or by its own end.
+func (w *watcher) wake(run int) {
+	for {
+		if stopped(run) {
+			_ = unix.Kill(run, syscall.SIGCONT)
+		}
+		w.timer.Reset(wakeGap)
+		select {
+		case _, ok := <-w.orders:
+			if !ok {
+				return
+			}
+		case <-w.timer.C():
+		}
 	}
 }

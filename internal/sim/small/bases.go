@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -12,21 +11,13 @@ const suspectTurns = locktable.SuspectTurns
 
 var (
 	serverType  = reflect.TypeFor[server]()
-	coreType    = fieldOf(reflect.TypeFor[cell.Core](), "core").Elem()
-	sessionType = fieldOf(fieldOf(reflect.TypeFor[locktable.Table](), "sessions"), "").Elem()
+	sessionType = sessionOf(reflect.TypeFor[locktable.Table]())
 )
 
-// fieldOf is the type of a field, or without a name that of a map's values. A
-// field that was renamed panics when the program starts.
-func fieldOf(t reflect.Type, name string) reflect.Type {
-	if name == "" {
-		return t.Elem()
-	}
-	f, ok := t.FieldByName(name)
-	if !ok {
-		panic("small: " + t.String() + " has no " + name)
-	}
-	return f.Type
+// sessionOf is the type of the lock table's sessions, which has no name here.
+func sessionOf(table reflect.Type) reflect.Type {
+	f, _ := table.FieldByName("sessions")
+	return f.Type.Elem().Elem()
 }
 
 // bases takes from a server what its times and numbers are compared with.

@@ -8,8 +8,9 @@
 //
 // It drives the real lock table and the real step of the cell (cell.Core), the
 // real store protocol (kvlog over memstore.Disk), the real trust window and the
-// real rule of the guards. What surrounds them is small: time goes in ticks of a
-// quarter of the TTL, a connection is a queue each way, and a server's loop and
+// real rule of the guards. What surrounds them is small: time goes by in quarters
+// of the TTL, a connection is a queue each way, a message that never arrives is a
+// lost one, a client that does nothing is a paused one, and a server's loop and
 // the SDK are a few lines each.
 //
 // It promises:

@@ -29,6 +29,9 @@ type judge struct {
 	table   *locktable.Table
 	asBytes []byte
 
+	// grants are the tokens of the name; holder is the present one, 0 when it is
+	// free, holds its session.
+	grants          []guard.Token
 	counter, holder guard.Token
 	holds           locktable.ID
 	lives           map[locktable.ID]bool
@@ -157,6 +160,7 @@ func (j *judge) granted(token guard.Token, id locktable.ID) {
 		w.fail("I7", "token %d is granted to a session that does not live", token)
 	}
 	j.counter, j.holder, j.holds = token, token, id
+	j.grants = append(j.grants, token)
 }
 
 // believes fails when a client believes in a session that has ended (I5).
@@ -203,8 +207,8 @@ func (j *judge) leaves(s *server, r *locktable.Reply) {
 			w.fail("I3", "%s greets %s, and no durable batch has its session", s.name(), c.name())
 		}
 	case locktable.Granted:
-		if a.Token > j.counter || j.holder < a.Token {
-			j.neverHeld(s, a.Token)
+		if !slices.Contains(j.grants, a.Token) {
+			w.fail("I3", "%s says that token %d is granted, and no durable batch does", s.name(), a.Token)
 		}
 	case locktable.Done:
 		if r.Number == c.releasing && j.holder == c.gave && c.gave != 0 {
@@ -213,13 +217,6 @@ func (j *judge) leaves(s *server, r *locktable.Reply) {
 	}
 	if slices.Contains(x.tooLate, q) {
 		w.fail("I3", "%s of epoch %d answers %T to a question that came after epoch %d was claimed", s.name(), s.epoch, r.Answer, s.epoch+1)
-	}
-}
-
-// neverHeld fails unless a durable batch has granted the token.
-func (j *judge) neverHeld(s *server, token guard.Token) {
-	if token > j.counter {
-		j.world.fail("I3", "%s says that token %d is granted, and no durable batch does", s.name(), token)
 	}
 }
 

@@ -3,6 +3,7 @@ package small
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -155,12 +156,10 @@ func (s *server) act() {
 
 // ask begins a Confirm when something waits for one; two begin some time apart.
 func (s *server) ask() {
-	s.asks++
-	s.core.Ask(s.world.reading().Add(confirmsApart * timeOf(s.asks)))
+	s.core.Ask(s.world.reading().Add(confirmsApart * time.Duration(s.asks+1)))
 	if s.core.Take().Confirm {
 		s.asked, s.askedIn = true, s.turns
-	} else {
-		s.asks--
+		s.asks++
 	}
 }
 

@@ -53,6 +53,28 @@ func TestDigestLeavesNothingOut(t *testing.T) {
 	}
 }
 
+// Every rule of the digest is about a field that is there.
+func TestRulesAreOfFields(t *testing.T) {
+	p := newPlans(false)
+	for _, b := range Worlds {
+		search(b, 200, func(w *World) key { return w.key(p) })
+	}
+	met := map[string]bool{}
+	for known := range p.known {
+		met[known.Name()] = true
+		for field := range rules[known.Name()] {
+			if _, ok := known.FieldByName(field); !ok {
+				t.Errorf("%v has no field %s", known, field)
+			}
+		}
+	}
+	for name := range rules {
+		if !met[name] {
+			t.Errorf("no %s is met", name)
+		}
+	}
+}
+
 // Two searches find the same.
 func TestSameAgain(t *testing.T) {
 	b := Worlds[0]

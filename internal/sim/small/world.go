@@ -26,8 +26,6 @@ var (
 	atWork    = atOpening.Add(time.Hour)
 )
 
-func timeOf(n int) time.Duration { return time.Duration(n) }
-
 // World is one state, and how to go on from it.
 type World struct {
 	bounds Bounds
