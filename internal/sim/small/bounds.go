@@ -30,11 +30,11 @@ type Bounds struct {
 // protocol, so that it can be deep there.
 var Worlds = []Bounds{
 	// Who is renewed is not ended: renewals, silence, expiry, take-over (I5).
-	{Name: "renewals", Depth: 11, Ticks: 3, Quarters: 2, Renewals: 2, Greetings: 1, Takes: 1, SlowConfirms: 1, Alone: true},
+	{Name: "renewals", Depth: 14, Ticks: 3, Quarters: 2, Renewals: 2, Greetings: 1, Takes: 1, SlowConfirms: 1, Alone: true},
 	// The same by the quarter: expiry as it is counted.
-	{Name: "expiry", Depth: 11, Ticks: 7, Quarters: 1, Renewals: 1, Takes: 1, Alone: true},
+	{Name: "expiry", Depth: 20, Ticks: 7, Quarters: 1, Renewals: 1, Takes: 1, Alone: true},
 	// Nothing late does harm: appends, cuts, tenures in a row (I1–I4, I9).
-	{Name: "tenures", Depth: 10, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1},
+	{Name: "tenures", Depth: 12, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1},
 	// One at a time at the resource: claims, late writes, breaks (I6).
-	{Name: "resource", Depth: 11, Ticks: 1, Quarters: 4, Greetings: 1, Releases: 1, Breaks: 1, Takes: 1, Writes: 2},
+	{Name: "resource", Depth: 12, Ticks: 1, Quarters: 4, Greetings: 1, Releases: 1, Breaks: 1, Takes: 1, Writes: 2},
 }

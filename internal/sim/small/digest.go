@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 )
@@ -63,8 +64,6 @@ var rules = map[string]map[string]rule{
 	"appointment": {"at": afterLow, "order": not},
 	"suspects":    {"turn": not, "drawn": not},
 	"suspect":     {"mark": not, "since": afterLow, "turn": turnsSuspect},
-	"Event":       {"state": outside, "sizeCache": outside, "unknownFields": outside},
-	"Grant":       {"state": outside, "sizeCache": outside, "unknownFields": outside},
 	"Granted":     {"Waited": not},
 
 	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside},
@@ -100,7 +99,7 @@ func (p *plans) of(t reflect.Type) []field {
 	for i := range t.NumField() {
 		r := rules[t.Name()][t.Field(i).Name]
 		switch {
-		case r == outside:
+		case r == outside, generated(t) && !t.Field(i).IsExported():
 		case p.exact:
 			fields = append(fields, field{i, asIs})
 		case r != not:
@@ -110,6 +109,12 @@ func (p *plans) of(t reflect.Type) []field {
 	p.known[t] = fields
 	return fields
 }
+
+// generated reports whether a type is a record of the log: what it does not
+// export is the encoder's own.
+func generated(t reflect.Type) bool { return t.PkgPath() == recordsPath }
+
+var recordsPath = reflect.TypeFor[recordpb.Event]().PkgPath()
 
 // digest writes a state down. Pointers are numbered as they are met, so that
 // equal graphs read alike.

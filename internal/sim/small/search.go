@@ -8,9 +8,10 @@ import (
 // Found is what a search came to.
 type Found struct {
 	States, Transitions, Depth int
-	// Whole: every state within the depth was looked at.
-	Whole     bool
-	Violation *Violation
+	// Whole: every state within the depth was looked at. Complete: what may happen
+	// was used up, and a greater depth would find no more.
+	Whole, Complete bool
+	Violation       *Violation
 }
 
 // state is how to reach one: the last action, and the state before it.
@@ -24,21 +25,24 @@ type state struct {
 // states; 0: at all. It ends with the first violation.
 func Search(b Bounds, limit int) Found {
 	p := newPlans(false)
-	return search(b, limit, func(w *World) key { return w.key(p) })
+	return search(b, limit, func(w *World) (key, bool) { return w.key(p), false })
 }
 
-// search tells states apart by what identify makes of them.
-func search(b Bounds, limit int, identify func(*World) key) Found {
-	found := Found{Whole: true}
+// search tells states apart by what look makes of them, until it has seen
+// enough.
+func search(b Bounds, limit int, look func(w *World) (k key, enough bool)) Found {
+	found := Found{Whole: true, Complete: true}
 	states := []state{{before: -1}}
-	seen := map[key]struct{}{identify(begin(b)): {}}
+	first, _ := look(begin(b))
+	seen := map[key]struct{}{first: {}}
 	for at := 0; at < len(states); at++ {
 		if limit > 0 && at >= limit {
-			found.Whole = false
+			found.Whole, found.Complete = false, false
 			break
 		}
 		found.Depth = int(states[at].depth)
 		if found.Depth == b.Depth {
+			found.Complete = false
 			break
 		}
 		path := pathTo(states, at)
@@ -55,7 +59,11 @@ func search(b Bounds, limit int, identify func(*World) key) Found {
 				found.Violation.Steps = story(b, append(path, a))
 				return found
 			}
-			k := identify(w)
+			k, enough := look(w)
+			if enough {
+				found.States, found.Whole, found.Complete = len(states), false, false
+				return found
+			}
 			if _, known := seen[k]; !known {
 				seen[k] = struct{}{}
 				states = append(states, state{int32(at), states[at].depth + 1, a})

@@ -38,9 +38,9 @@ func TestDigestLeavesNothingOut(t *testing.T) {
 			all, coarse := newPlans(true), newPlans(false)
 			reached := func(p *plans) map[key]bool {
 				seen := map[key]bool{}
-				search(b, 0, func(w *World) key {
+				search(b, 0, func(w *World) (key, bool) {
 					seen[w.key(coarse)] = true
-					return w.key(p)
+					return w.key(p), false
 				})
 				return seen
 			}
@@ -57,7 +57,7 @@ func TestDigestLeavesNothingOut(t *testing.T) {
 func TestRulesAreOfFields(t *testing.T) {
 	p := newPlans(false)
 	for _, b := range Worlds {
-		search(b, 200, func(w *World) key { return w.key(p) })
+		search(b, 200, func(w *World) (key, bool) { return w.key(p), false })
 	}
 	met := map[string]bool{}
 	for known := range p.known {

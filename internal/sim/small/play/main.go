@@ -42,7 +42,12 @@ func main() {
 		} else if !f.Whole {
 			verdict = "no violation so far"
 		}
-		fmt.Printf("small: %s: %d states, %d transitions, depth %d, %v: %s\n", b.Name, f.States, f.Transitions, f.Depth, took, verdict)
+		complete := ""
+		if f.Complete {
+			complete = " (complete)"
+		}
+		fmt.Printf("small: %s: %d states, %d transitions, depth %d%s, %v: %s\n",
+			b.Name, f.States, f.Transitions, f.Depth, complete, took, verdict)
 		if f.Violation != nil {
 			f.Violation.WriteStory(os.Stdout)
 		}
