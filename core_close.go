@@ -21,7 +21,7 @@ func (c *core) close(within time.Duration) {
 	c.dialled = nil
 	c.endWatches(ErrClosed, every)
 	for _, l := range c.held() {
-		l.endReleased()
+		l.become(leaseReleased, ErrClosed, ErrReleased)
 	}
 	clear(c.leases)
 	switch {

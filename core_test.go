@@ -377,7 +377,7 @@ func TestCore(t *testing.T) {
 			> send finished 3 close
 			> call 2: client closed
 			release 5
-			> call 3: <nil>
+			> call 3: client closed
 			acquire z
 			> call 4: client closed
 			closed

@@ -218,7 +218,8 @@ func (l *Lease) Check(ctx context.Context) error {
 // Release gives the lease back; whoever waits next is granted it. The lease's
 // context ends before anything is sent, so that nobody goes on under it. nil:
 // the server has released it, or had done so before: twice is fine. ErrLost,
-// ErrBroken: it had ended already, somebody else may hold the name.
+// ErrBroken: it had ended already, somebody else may hold the name. ErrClosed:
+// the client was closed, and Close tells whether the server knows.
 //
 // A context that has ended leaves the lease as it is. If ctx ends later, or no
 // server answers until the lease's local deadline (ErrUnavailable), the lease

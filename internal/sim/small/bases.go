@@ -2,6 +2,7 @@ package small
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -11,13 +12,24 @@ const suspectTurns = locktable.SuspectTurns
 
 var (
 	serverType  = reflect.TypeFor[server]()
-	sessionType = sessionOf(reflect.TypeFor[locktable.Table]())
+	sessionType = typeIn(reflect.TypeFor[locktable.Table](), "sessions").Elem().Elem()
+	agendaType  = typeIn(reflect.TypeFor[locktable.Table](), "due")
 )
 
-// sessionOf is the type of the lock table's sessions, which has no name here.
-func sessionOf(table reflect.Type) reflect.Type {
-	f, _ := table.FieldByName("sessions")
-	return f.Type.Elem().Elem()
+// typeIn is the type of a field, which has no name here.
+func typeIn(t reflect.Type, name string) reflect.Type {
+	f, _ := t.FieldByName(name)
+	return f.Type
+}
+
+// ranks takes from an agenda in which order its entries were made.
+func (d *digest) ranks(agenda reflect.Value) {
+	items := agenda.FieldByName("items")
+	d.orders = d.orders[:0]
+	for i := range items.Len() {
+		d.orders = append(d.orders, items.Index(i).FieldByName("order").Uint())
+	}
+	slices.Sort(d.orders)
 }
 
 // bases takes from a server what its times and numbers are compared with.

@@ -41,6 +41,8 @@ const (
 	beyondHead
 	// age of a reading, in full.
 	age
+	// rank among those of its agenda.
+	rank
 )
 
 // rules of fields, by type and name; every other field is taken as it is, and of
@@ -61,7 +63,7 @@ var rules = map[string]map[string]rule{
 	"waiter":      {"asked": afterLow, "args": not, "one": not},
 	"lock":        {"slot": not},
 	"agenda":      {"drawn": not},
-	"appointment": {"at": afterLow, "order": not},
+	"appointment": {"at": afterLow, "order": rank},
 	"suspects":    {"turn": not, "drawn": not},
 	"suspect":     {"mark": not, "since": afterLow, "turn": turnsSuspect},
 	"Granted":     {"Waited": not},
@@ -71,6 +73,7 @@ var rules = map[string]map[string]rule{
 	"server":  {"world": outside, "wire": outside, "tenure": outside, "turns": not, "askedIn": turnsAgo, "asks": not},
 	"flight":  {"number": beyondHead, "turn": turnsAgo, "batch": outside},
 	"stray":   {"number": beyondHead, "txn": outside},
+	"landing": {"raw": outside},
 	"client":  {"world": outside, "sent": outside},
 	"Window":  {"anchor": age},
 	"sending": {"at": age},
@@ -127,6 +130,7 @@ type digest struct {
 	// What times and numbers are compared with, in the server at hand.
 	low                time.Duration
 	turn, suspectsTurn uint64
+	orders             []uint64
 }
 
 // key of the present state.
@@ -227,6 +231,8 @@ func (d *digest) fields(v reflect.Value) {
 	switch v.Type() {
 	case serverType:
 		d.bases(v)
+	case agendaType:
+		d.ranks(v)
 	case sessionType:
 		// Without a time of its own it has none to compare.
 		if !v.FieldByName("timed").Bool() {
@@ -250,6 +256,9 @@ func (d *digest) fields(v reflect.Value) {
 			d.since(d.turn, x.Uint())
 		case turnsSuspect:
 			d.word(min(d.suspectsTurn-x.Uint(), suspectTurns))
+		case rank:
+			at, _ := slices.BinarySearch(d.orders, x.Uint())
+			d.word(uint64(at))
 		case beyondHead:
 			d.since(x.Uint(), d.world.judge.head)
 		}

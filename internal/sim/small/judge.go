@@ -23,7 +23,7 @@ type judge struct {
 	// epoch in force, head the last batch before the first hole, behind what lies
 	// behind one.
 	epoch, head uint64
-	behind      map[uint64][]byte
+	behind      map[uint64]landing
 	// table is what the durable log gives; asBytes keeps it written down until it
 	// changes.
 	table   *locktable.Table
@@ -39,9 +39,12 @@ type judge struct {
 	silent map[locktable.ID]int
 }
 
+// landing is a batch in the log.
+type landing struct{ raw, events []byte }
+
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, behind: map[uint64][]byte{}, table: locktable.New(locktable.DefaultLimits),
+		world: w, behind: map[uint64]landing{}, table: locktable.New(locktable.DefaultLimits),
 		lives: map[locktable.ID]bool{}, silent: map[locktable.ID]int{},
 	}
 }
@@ -92,11 +95,11 @@ func (j *judge) put(n uint64, raw []byte) {
 		j.world.fail("I4", "batch %d is written over, and was durable", n)
 		return
 	}
-	j.behind[n] = raw
-	for raw := j.behind[j.head+1]; raw != nil; raw = j.behind[j.head+1] {
+	j.behind[n] = landing{raw, eventsIn(raw)}
+	for x := j.behind[j.head+1]; x.raw != nil; x = j.behind[j.head+1] {
 		j.head++
 		delete(j.behind, j.head)
-		b, _, _ := store.OpenBatch(raw)
+		b, _, _ := store.OpenBatch(x.raw)
 		for _, e := range b.Events {
 			j.event(e)
 			j.asBytes = nil

@@ -10,6 +10,9 @@ import (
 // small expands all.
 const quick = 1000
 
+// digestDepth is how far the digest is held against the whole of every state.
+const digestDepth = 5
+
 func TestQuick(t *testing.T) {
 	for _, b := range Worlds {
 		t.Run(b.Name, func(t *testing.T) {
@@ -34,7 +37,7 @@ func storyOf(v *Violation) string {
 func TestDigestLeavesNothingOut(t *testing.T) {
 	for _, b := range Worlds {
 		t.Run(b.Name, func(t *testing.T) {
-			b.Depth = 5
+			b.Depth = digestDepth
 			all, coarse := newPlans(true), newPlans(false)
 			reached := func(p *plans) map[key]bool {
 				seen := map[key]bool{}

@@ -28,7 +28,9 @@
 // # What it does not promise
 //
 // The order in which waiters are served is not looked at, nor lock-delay, values,
-// several names at once and forced breaks. A world is drawn from a seed, but Go's
+// several names at once and forced breaks. What a release says whose client was
+// closed meanwhile is not believed: the client answers it without a server, also
+// when its close was not confirmed. A world is drawn from a seed, but Go's
 // scheduler has its say: a seed that failed fails again often, not always.
 // Finding an order is hard in the worst case, so porcupine may give up on a
 // history; the test bounds how often.

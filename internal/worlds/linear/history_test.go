@@ -227,19 +227,22 @@ func (b *builder) lostBefore(closing record) bool {
 }
 
 func (b *builder) release(r record) {
-	if r.outcome != done {
+	closing, before := false, false
+	for _, x := range b.all {
+		closing = closing || x.client == r.client && x.verb == verbClose && x.call < r.ret
+		before = before || x.verb == verbRelease && x.name == r.name && x.token == r.token && x.call < r.call ||
+			x.client == r.client && x.verb == verbEnd && x.call < r.ret
+	}
+	switch {
+	case r.outcome != done || closing:
+		// A closing client answers without a server.
 		b.add(r, step{kind: stepMayEnd}, r.call, forever)
-		return
+	case before:
+		// What has ended before may be released again.
+		b.add(r, step{kind: stepEnd}, r.call, r.ret)
+	default:
+		b.add(r, step{kind: stepRelease}, r.call, r.ret)
 	}
-	s := step{kind: stepRelease}
-	// What has ended before may be released again.
-	if slices.ContainsFunc(b.all, func(x record) bool {
-		again := x.verb == verbRelease && x.name == r.name && x.token == r.token && x.call < r.call
-		return again || x.client == r.client && (x.verb == verbClose || x.verb == verbEnd) && x.call < r.ret
-	}) {
-		s.kind = stepEnd
-	}
-	b.add(r, s, r.call, r.ret)
 }
 
 // refused is an answer that names a holder, or nobody.

@@ -1,10 +1,12 @@
 package linear
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +66,8 @@ func TestLinearizable(t *testing.T) {
 		n, lost, err := verdict(all, t.ArtifactDir())
 		checked, unknown = checked+n, unknown+lost
 		if err != nil {
-			t.Errorf("seed %d: %v\n  again: go test ./linear -run Linearizable -seed %d -seeds 1", seed, err, seed)
+			t.Errorf("seed %d: %v\n  again, and keep the drawing: go test ./linear -run Linearizable -artifacts -seed %d -seeds 1", seed, err, seed)
+			slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.call, b.call) })
 			for _, r := range all {
 				t.Logf("%4d–%4d %v", r.call, r.ret, r)
 			}

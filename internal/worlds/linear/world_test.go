@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ type world struct {
 	*history
 	server *pawltest.Server
 	seats  []*seat
+	// clients that there have been.
+	clients atomic.Int64
 }
 
 // seat is one process after another on one path to the server.
@@ -40,29 +43,27 @@ type seat struct {
 	mu     sync.Mutex
 	client *pawl.Client
 	id     int
-	// ids are all clients that sat here; drawn is the last number in the world.
-	ids   []int
-	drawn *int
+	// ids are all clients that sat here.
+	ids []int
 	// watch ends with the client's events.
 	watch sync.WaitGroup
-	// moving is held by the caller that closes the client and begins another.
-	moving sync.Mutex
+	// moving is full while a caller closes the client and begins another: not a
+	// mutex, for which a bubble's time does not wait.
+	moving chan struct{}
 }
 
 // play lives through the world of a seed, in a bubble.
 func play(t *testing.T, seed uint64) []record {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &world{history: &history{}, server: pawltest.New(t)}
-	ids := 0
 	var all sync.WaitGroup
 	for range seats {
 		s := &seat{
-			world: w, path: w.server.NewPath(), drawn: &ids,
+			world: w, path: w.server.NewPath(), moving: make(chan struct{}, 1),
 			ttl: time.Second + time.Duration(r.IntN(3000))*time.Millisecond,
 		}
 		w.seats = append(w.seats, s)
 	}
-	// Numbers are drawn under one lock, so that a client has the same in every run.
 	for _, s := range w.seats {
 		s.sit(t.Context(), t)
 		for range callers {
@@ -73,7 +74,7 @@ func play(t *testing.T, seed uint64) []record {
 	w.suffer(r)
 	all.Wait()
 	// All is well again: every name can be had by somebody new.
-	s := &seat{world: w, path: w.server.NewPath(), drawn: &ids, ttl: time.Second}
+	s := &seat{world: w, path: w.server.NewPath(), moving: make(chan struct{}, 1), ttl: time.Second}
 	s.sit(t.Context(), t)
 	last := caller{seat: s, rng: r, t: t}
 	for _, name := range locks {
@@ -90,18 +91,12 @@ func play(t *testing.T, seed uint64) []record {
 	return w.records
 }
 
-// numbers of clients are drawn in one place.
-var numbers sync.Mutex
-
 // sit begins a client. Without a server it tries until there is one.
 func (s *seat) sit(ctx context.Context, t *testing.T) {
 	for {
 		c, err := pawl.Dial(s.path.Reach(ctx), s.path.Servers(), pawl.Options{TTL: s.ttl})
 		if err == nil {
-			numbers.Lock()
-			*s.drawn++
-			id := *s.drawn
-			numbers.Unlock()
+			id := int(s.world.clients.Add(1))
 			s.mu.Lock()
 			s.client, s.id, s.ids = c, id, append(s.ids, id)
 			s.mu.Unlock()
@@ -230,8 +225,8 @@ func (c *caller) live() {
 // move closes the client and begins another.
 func (c *caller) move() {
 	s := c.seat
-	s.moving.Lock()
-	defer s.moving.Unlock()
+	s.moving <- struct{}{}
+	defer func() { <-s.moving }()
 	s.leave()
 	s.sit(c.t.Context(), c.t)
 }
