@@ -187,7 +187,6 @@ type streamer struct {
 	name   string
 	ticket locktable.Place
 	held   guard.Token
-	steps  int
 }
 
 func (w *world) streamer(ctx context.Context, who string) {
