@@ -100,6 +100,7 @@ func (s *snapshot) chunks() iter.Seq[[]byte] {
 		size := 0
 		for e := range s.frozen.Events() {
 			if e.Kind == recordpb.Kind_KIND_REQUESTS && planted.Is("snapshot without the finished requests") ||
+				e.Kind == recordpb.Kind_KIND_BREAKING && planted.Is("snapshot without the breaks") ||
 				e.Kind == recordpb.Kind_KIND_COUNTER && planted.Is("snapshot without the counter") {
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // TenuresKept is how many tenures the table remembers, to tell a token that a
@@ -163,6 +164,10 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 	}
 	for i, g := range e.Grants {
 		h := hold{lock: t.lockOf(g.Name, true), fence: guard.Token(g.Fence), slot: g.Slot}
+		if mode == Shared && planted.Is("snapshot without the fence of the run") {
+			t.settle(h.lock)
+			h.fence = h.lock.fence(mode, token)
+		}
 		if err := t.take(l, h, e.Slots); err != nil {
 			return fmt.Errorf("%q: %w", g.Name, err)
 		}
@@ -224,7 +229,7 @@ func (t *Table) take(l *lease, h hold, slots uint32) error {
 		return fmt.Errorf("it has %d slots, not %d", k.slots, slots)
 	case l.mode == Slots:
 		at = k.place(h.slot)
-		if h.slot < 1 || h.slot > slots || at < len(k.holders) && k.holders[at].on(k).slot == h.slot {
+		if h.slot < 1 || h.slot > slots || at < len(k.holders) && k.holders[at].on(k).slot == h.slot && !planted.Is("slot given twice") {
 			return fmt.Errorf("slot %d of %d is not free", h.slot, slots)
 		}
 	case slots != 0:
@@ -279,7 +284,7 @@ func cut[T any](list []*T, at int) []*T {
 // fence is what a new holder's guards are claimed with: its token, or that of
 // the first of the present unbroken run of shared holders.
 func (l *lock) fence(m Mode, token guard.Token) guard.Token {
-	if m == Shared && len(l.holders) > 0 {
+	if m == Shared && len(l.holders) > 0 && !planted.Is("readers that raise their own token") {
 		return l.holders[0].on(l).fence
 	}
 	return token
@@ -319,7 +324,7 @@ func (t *Table) drop(l *lease, forced bool) {
 	l.holds(func(h *hold) {
 		k := h.lock
 		k.without(l)
-		if d := l.extra.delay; d > 0 && (forced || s.expired) {
+		if d := l.extra.delay; d > 0 && (forced && !planted.Is("break at once without the lock-delay") || s.expired) {
 			t.shut(k, d)
 		}
 	})

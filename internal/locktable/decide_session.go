@@ -108,7 +108,7 @@ func (t *Table) keep(now Now, s *session, have map[guard.Token]bool, wanted []ui
 	t.serveAll(now, all, d)
 	for l := s.leases.head; l != nil; {
 		next := l.next
-		if l.request != 0 && !want[l.request] && !have[l.token] {
+		if l.request != 0 && !want[l.request] && !have[l.token] && !planted.Is("what nobody wants is kept") {
 			t.release(now, l, d)
 		}
 		l = next

@@ -111,6 +111,9 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 		t.suspects.add(now, s)
 		return
 	}
+	if s.silentAt <= now.Low && planted.Is("silence not logged") {
+		s.silentAt = now.High + s.ttl
+	}
 	if s.silentAt <= now.Low {
 		t.emit(d, &recordpb.Event{
 			Kind: recordpb.Kind_KIND_SESSION_SILENT, Session: s.id.bytes(), LeftNano: int64(s.deadline - now.Low),

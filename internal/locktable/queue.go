@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // waiter is an acquire that waits for its turn, in the queue of each of its
@@ -164,7 +165,7 @@ func (l *lock) barrier() *waiter {
 	if !l.barred {
 		l.barred, l.bar = true, nil
 		for _, x := range l.queue {
-			if x.ref != nil && !x.shared() {
+			if x.ref != nil && !x.shared() && !planted.Is("writer overtaken by a later reader") {
 				l.bar = x
 				break
 			}
@@ -193,6 +194,9 @@ func (w *waiter) attach(ref Ref) {
 func (w *waiter) grantable() bool {
 	if l := w.stuck; l != nil && !(l.takes(w) && l.turnOf(w)) {
 		return false
+	}
+	if planted.Is("several names granted piecemeal") {
+		return w.locks[0].takes(w) && w.locks[0].turnOf(w)
 	}
 	for _, l := range w.locks {
 		if !l.takes(w) {
@@ -322,7 +326,10 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 		Lease: a.Lease.bytes(), RequestKey: a.RequestKey.bytes(), Salt: a.Salt,
 		Label: a.Label, Value: a.Value, LockDelayNano: int64(a.LockDelay), AtUnixNano: now.Wall.UnixNano(),
 	}
-	for _, l := range w.locks {
+	for i, l := range w.locks {
+		if i > 0 && planted.Is("several names granted piecemeal") && !(l.takes(w) && l.turnOf(w)) {
+			continue
+		}
 		g := &recordpb.Grant{Name: l.name, Fence: uint64(l.fence(a.Mode, token))}
 		if a.Mode == Slots {
 			g.Slot = l.freeSlot()
@@ -339,6 +346,9 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 // of their slots, so it is where the two orders part.
 func (l *lock) freeSlot() uint32 {
 	lo, hi := 0, len(l.holders)
+	if planted.Is("slot given twice") {
+		return 1
+	}
 	for lo < hi {
 		if mid := (lo + hi) / 2; l.holders[mid].on(l).slot == uint32(mid)+1 {
 			lo = mid + 1

@@ -27,6 +27,8 @@ func (c *client) hear(x *stream, number uint64, a locktable.Answer) {
 		}
 	case locktable.Notice:
 		c.noticed(a)
+	case locktable.Observed:
+		c.seen[a.Name] = a.Token
 	default:
 		c.answered(number, a)
 	}
@@ -48,7 +50,7 @@ func (c *client) attached(x *stream, a locktable.Attached) {
 		}
 	}
 	c.renewAt = w.now + c.every()
-	var urgent, acquires []locktable.Command
+	urgent, acquires := c.watch(), []locktable.Command(nil)
 	for _, r := range c.requests {
 		u, q := c.command(r)
 		urgent, acquires = append(urgent, u...), append(acquires, q...)
@@ -130,10 +132,9 @@ func (c *client) command(r *request) (urgent, acquires []locktable.Command) {
 			Ref: x, Session: x.session, Generation: x.generation, Number: r.number, Token: r.lease.token,
 		}}, nil
 	}
-	return nil, []locktable.Command{locktable.Acquire{
-		Ref: x, Session: x.session, Generation: x.generation, Number: r.number, Names: []string{r.name}, Try: r.try,
-		Ticket: r.ticket,
-	}}
+	return nil, []locktable.Command{r.ask(locktable.Acquire{
+		Ref: x, Session: x.session, Generation: x.generation, Number: r.number, Try: r.try, Ticket: r.ticket,
+	})}
 }
 
 // forget gives up a request; the server is told as far as it may know of it.
@@ -161,7 +162,8 @@ func (c *client) answered(number uint64, a locktable.Answer) {
 	c.world.referee.answered(c, r, a)
 	switch a := a.(type) {
 	case locktable.Granted:
-		l := &lease{name: r.name, token: a.Token, holder: c, session: c.session}
+		l := &lease{name: r.name(), grants: a.Grants, mode: r.mode, token: a.Token, holder: c, session: c.session}
+		c.world.referee.right(l, &r.wish, r.asked)
 		c.leases = append(c.leases, l)
 		c.highest = max(c.highest, a.Token)
 		c.world.referee.holds(l)

@@ -13,6 +13,7 @@ import (
 
 // leaves holds an answer against the log when it leaves the server (I3).
 func (r *referee) leaves(s *server, reply *locktable.Reply) {
+	r.line.leaves(s, reply)
 	sent, release := r.question(reply)
 	if end, over := r.claimed[s.tenure.Epoch()+1]; over && sent > end && !r.rolled {
 		r.world.fail("I3", "%s of epoch %d answers %T, asked at %v, and epoch %d was claimed at %v",
@@ -95,8 +96,6 @@ func (r *referee) answered(c *client, q *request, answer locktable.Answer) {
 		return
 	}
 	switch a := answer.(type) {
-	case locktable.Granted:
-		r.right(c.name, q.name, a.Token, q.asked)
 	case locktable.Done:
 		x := r.ledger.entries[q.lease.token]
 		if q.check && !x.heldDuring(q.asked, w.now) {
@@ -107,8 +106,8 @@ func (r *referee) answered(c *client, q *request, answer locktable.Answer) {
 		if q.check && a.Reason == locktable.Gone && r.ledger.entries[q.lease.token].heldThroughout(q.asked, w.now) {
 			w.fail("I3", "%s checks token %d and is told that it is gone, and by the log it holds", c.name, q.lease.token)
 		}
-		if q.lease == nil && q.try && a.Reason == locktable.Held && !r.ledger.nameHeldDuring(q.name, q.asked, w.now) && r.alone(q) {
-			w.fail("I3", "%s is refused %s as held, and by the log nobody held it", c.name, q.name)
+		if q.lease == nil && q.try && w.plan.Modes == nil && a.Reason == locktable.Held && !r.ledger.nameHeldDuring(q.name(), q.asked, w.now) && r.alone(q) {
+			w.fail("I3", "%s is refused %s as held, and by the log nobody held it", c.name, q.name())
 		}
 	}
 }
@@ -117,7 +116,7 @@ func (r *referee) answered(c *client, q *request, answer locktable.Answer) {
 func (r *referee) alone(q *request) bool {
 	for _, c := range r.world.clients {
 		for _, other := range c.requests {
-			if other != q && other.name == q.name && other.lease == nil {
+			if other != q && other.name() == q.name() && other.lease == nil {
 				return false
 			}
 		}
@@ -125,21 +124,22 @@ func (r *referee) alone(q *request) bool {
 	return len(r.world.callers) == 0
 }
 
-// right: a grant was logged for this name after it was asked for.
-func (r *referee) right(who, name string, token guard.Token, asked time.Duration) {
-	x := r.ledger.entries[token]
+// right: a grant was logged for all these names after it was asked for.
+func (r *referee) right(l *lease, want *wish, asked time.Duration) {
+	if r.rolled {
+		return
+	}
+	x, who, name, token := r.ledger.entries[l.token], l.holder.who().name, want.name(), l.token
 	switch {
 	case x == nil:
 		r.world.fail("I3", "%s holds token %d of %s, and no durable batch grants it", who, token, name)
-	case x.name != name || x.granted < asked:
+	case x.name != name || x.granted < asked || x.mode != want.mode || !x.shows(l):
 		r.world.fail("I3", "%s asked for %s at %v and is given token %d of %s, granted at %v", who, name, asked, token, x.name, x.granted)
 	}
 }
 
 func (r *referee) unaryGranted(want *wanted, l *lease) {
-	if !r.rolled {
-		r.right(l.holder.who().name, want.name, l.token, want.asked)
-	}
+	r.right(l, &want.wish, want.asked)
 }
 
 func (r *referee) unaryRefused(*wanted, locktable.Refused) { r.tally.Refusals++ }
@@ -151,15 +151,15 @@ func (r *referee) released(l *lease, asked time.Duration) {
 }
 
 // decided holds a guard's decision against the order of tokens (I6).
-func (r *referee) decided(x *resource, l *lease, ok bool) {
+func (r *referee) decided(x *resource, fence guard.Token, ok bool) {
 	switch {
-	case ok && l.token < x.highest:
-		r.world.fail("I6", "%s takes token %d after token %d", x.name, l.token, x.highest)
-	case !ok && l.token >= r.last[x.name]:
-		r.world.fail("I6", "%s refuses token %d, the last one granted", x.name, l.token)
+	case ok && fence < x.highest:
+		r.world.fail("I6", "%s takes fence %d after fence %d", x.name, fence, x.highest)
+	case !ok && fence >= r.last[x.name]:
+		r.world.fail("I6", "%s refuses fence %d, the last one granted", x.name, fence)
 	}
 	if ok {
-		x.highest = max(x.highest, l.token)
+		x.highest = max(x.highest, fence)
 	}
 }
 

@@ -41,7 +41,7 @@ func (k *caller) begin() {
 		c.done++
 		return
 	}
-	r := &request{caller: k, name: pick(c.rng, w.plan.names()...), try: c.rng.IntN(4) == 0}
+	r := &request{caller: k, wish: w.plan.wish(c.rng), try: c.rng.IntN(4) == 0}
 	k.request = r
 	c.enter(r)
 	if c.rng.IntN(5) > 0 {
@@ -61,7 +61,7 @@ func (k *caller) giveUp() {
 	if r == nil || k.lease != nil {
 		return
 	}
-	c.world.tell(c.name, "gives up request %d for %s", r.number, r.name)
+	c.world.tell(c.name, "gives up request %d for %s", r.number, r.name())
 	c.forget(r)
 	k.think()
 }

@@ -36,14 +36,16 @@ type client struct {
 	next     uint64
 	leases   []*lease
 	highest  guard.Token
-	callers  []*caller
-	done     int
+	// seen is who holds the names that are observed.
+	seen    map[string]guard.Token
+	callers []*caller
+	done    int
 }
 
 // request is a numbered question, asked again on every stream until answered.
 type request struct {
 	number uint64
-	name   string
+	wish
 	try    bool
 	ticket locktable.Place
 	// lease is what a release or a check is about; nil for an acquire.
@@ -57,6 +59,8 @@ type request struct {
 // lease as its holder knows it.
 type lease struct {
 	name    string
+	grants  []locktable.Grant
+	mode    locktable.Mode
 	token   guard.Token
 	holder  holder
 	session locktable.ID
@@ -116,6 +120,7 @@ func (c *client) start() {
 // crash forgets everything; a new process begins after a while.
 func (c *client) crash(down time.Duration) {
 	c.world.tell(c.name, "crashes")
+	c.world.referee.dies(c)
 	if c.stream != nil {
 		c.stream.hangUp()
 	}

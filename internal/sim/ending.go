@@ -37,7 +37,7 @@ func (w *World) unserved() string {
 				case k.lease != nil:
 					return fmt.Sprintf("%s is not done with token %d of %s", c.name, k.lease.token, k.lease.name)
 				case k.request != nil:
-					return fmt.Sprintf("%s waits for %s, asked at %v", c.name, k.request.name, k.request.asked)
+					return fmt.Sprintf("%s waits for %s, asked at %v", c.name, k.request.name(), k.request.asked)
 				}
 			}
 			return c.name + " is not done"
@@ -51,8 +51,8 @@ func (w *World) unserved() string {
 	l := w.referee.ledger
 	if l.held > 0 {
 		for _, n := range w.plan.names() {
-			if x := l.holders[n]; x != nil {
-				return fmt.Sprintf("token %d of %s is held, and nobody wants it (I8)", x.token, n)
+			if all := l.holders[n]; len(all) > 0 {
+				return fmt.Sprintf("token %d of %s is held, and nobody wants it (I8)", all[0].token, n)
 			}
 		}
 	}
@@ -62,6 +62,11 @@ func (w *World) unserved() string {
 	}
 	if n := s.core.Table().Counts(); n.Waiters > 0 || n.Leases > 0 {
 		return fmt.Sprintf("%s has %d waiters and %d leases, and nobody wants them (I8)", s.name, n.Waiters, n.Leases)
+	}
+	for _, c := range w.clients {
+		if why := c.mistaken(); why != "" {
+			return why
+		}
 	}
 	if !s.core.Idle() {
 		return s.name + " has not answered everything"
@@ -134,15 +139,17 @@ func decided(next func() (*recordpb.Event, bool)) *recordpb.Event {
 	}
 }
 
-// breakLease has an operator ask whoever holds a name to let go.
-func (w *World) breakLease(name string) {
-	s, x := w.active(), w.referee.ledger.holders[name]
-	if s == nil || x == nil {
+// breakLease has an operator ask whoever holds a name to let go, or ends its
+// lease at once.
+func (w *World) breakLease(name string, force bool) {
+	s, all := w.active(), w.referee.ledger.holders[name]
+	if s == nil || len(all) == 0 {
 		return
 	}
+	x := all[len(all)-1]
 	w.after(&s.process, time.Millisecond, func() {
 		if s.serving {
-			s.add([]locktable.Command{locktable.Break{Ref: nobody{}, Name: name, Token: x.token, Reason: "drill"}}, nil)
+			s.add([]locktable.Command{locktable.Break{Ref: nobody{}, Name: name, Token: x.token, Reason: "drill", Now: force}}, nil)
 		}
 	})
 }

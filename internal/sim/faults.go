@@ -47,13 +47,15 @@ const (
 	CrashUnary
 	// Break asks whoever holds a name to let go.
 	Break
-	kinds
+	// ForceBreak ends the lease of whoever holds a name.
+	ForceBreak
 )
 
 var kindNames = [...]string{
 	"pause server", "suspend server", "crash server", "stop server", "cut server from the store",
 	"isolate server", "store down", "store full", "roll the store back", "pause client", "suspend client",
 	"crash client", "pause unary client", "crash unary client", "break a lease",
+	"break a lease at once",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -67,7 +69,7 @@ func (f Fault) String() string {
 func drawFaults(r *rand.Rand, p *Plan) []Fault {
 	var liked []Kind
 	for range 1 + r.IntN(4) {
-		if k := Kind(r.IntN(int(kinds))); k != RollBack {
+		if k := Kind(r.IntN(int(ForceBreak))); k != RollBack {
 			liked = append(liked, k)
 		}
 	}
@@ -154,8 +156,8 @@ func (w *World) strike(f Fault) {
 		if c := w.callerOf(f.Target); c != nil {
 			w.hit(f, &c.process, c.crash)
 		}
-	case Break:
-		w.breakLease(fmt.Sprintf("n%d", f.Target+1))
+	case Break, ForceBreak:
+		w.breakLease(fmt.Sprintf("n%d", f.Target+1), f.Kind == ForceBreak)
 	}
 }
 
@@ -182,7 +184,10 @@ func (w *World) mend() {
 	}
 }
 
-func (w *World) freeze(p *process, d time.Duration) { p.frozen = max(p.frozen, w.now+d) }
+func (w *World) freeze(p *process, d time.Duration) {
+	p.stalls = append(p.stalls, stall{max(p.frozen, w.now), w.now + d})
+	p.frozen = max(p.frozen, w.now+d)
+}
 
 func (w *World) suspend(p *process, d time.Duration) {
 	p.clock.suspend(w.now, d)

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
@@ -11,15 +13,18 @@ import (
 // ledger is the referee's own, naive account of the durable log: who held what,
 // and when. Times are when a batch became durable.
 type ledger struct {
-	referee  *referee
-	now      time.Duration
-	counter  guard.Token
-	sessions map[locktable.ID]*ledgerSession
-	entries  map[guard.Token]*entry
-	holders  map[string]*entry
-	byLease  map[locktable.ID]*entry
-	asked    map[asked]guard.Token
-	held     int
+	referee *referee
+	now     time.Duration
+	// sealed is when the batch was closed, before when the one before it was.
+	sealed, before time.Duration
+	counter        guard.Token
+	sessions       map[locktable.ID]*ledgerSession
+	entries        map[guard.Token]*entry
+	holders        map[string][]*entry
+	closed         map[string]closing
+	byLease        map[locktable.ID]*entry
+	asked          map[asked]guard.Token
+	held           int
 }
 
 type ledgerSession struct {
@@ -28,17 +33,25 @@ type ledgerSession struct {
 	// silent since silentAt, as far as the log knows.
 	silent   bool
 	silentAt time.Duration
-	entries  []*entry
+	// ttl, and left of it when silent; basis is what it began the tenure with.
+	ttl, left, basis time.Duration
+	entries          []*entry
 }
 
 // entry is one lease, as the log has it.
 type entry struct {
 	token          guard.Token
 	name           string
+	grants         []*recordpb.Grant
+	mode           locktable.Mode
+	slots          uint32
+	delay          time.Duration
 	session        locktable.ID
 	own            bool
 	granted, ended time.Duration
 	over           bool
+	// forced: it ended although its holder believes in it.
+	forced bool
 }
 
 // asked is a request that may be granted once.
@@ -51,7 +64,7 @@ type asked struct {
 func newLedger(r *referee) *ledger {
 	return &ledger{
 		referee: r, sessions: map[locktable.ID]*ledgerSession{}, entries: map[guard.Token]*entry{},
-		holders: map[string]*entry{}, byLease: map[locktable.ID]*entry{}, asked: map[asked]guard.Token{},
+		holders: map[string][]*entry{}, closed: map[string]closing{}, byLease: map[locktable.ID]*entry{}, asked: map[asked]guard.Token{},
 	}
 }
 
@@ -70,8 +83,11 @@ func (l *ledger) apply(e *recordpb.Event) {
 			w.fail("I1", "the counter goes back from %d to %d", l.counter, e.Token)
 		}
 		l.counter = guard.Token(e.Token)
+		if e.Kind == recordpb.Kind_KIND_TENURE {
+			l.begin()
+		}
 	case recordpb.Kind_KIND_SESSION_OPENED:
-		l.sessions[session] = &ledgerSession{opened: l.now}
+		l.sessions[session] = &ledgerSession{opened: l.now, ttl: time.Duration(e.TtlNano), basis: time.Duration(e.TtlNano)}
 	case recordpb.Kind_KIND_SESSION_SILENT, recordpb.Kind_KIND_SESSION_HEARD:
 		s := l.sessions[session]
 		if s == nil || s.over {
@@ -79,6 +95,7 @@ func (l *ledger) apply(e *recordpb.Event) {
 			return
 		}
 		s.silent, s.silentAt = e.Kind == recordpb.Kind_KIND_SESSION_SILENT, l.now
+		s.left = time.Duration(e.LeftNano)
 	case recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED:
 		s := l.sessions[session]
 		if s == nil || s.over {
@@ -87,9 +104,12 @@ func (l *ledger) apply(e *recordpb.Event) {
 		}
 		if e.Kind == recordpb.Kind_KIND_SESSION_EXPIRED {
 			l.referee.tally.Expiries++
+			l.referee.times.expires(session, s)
 		}
-		l.end(s)
+		l.end(s, e.Kind == recordpb.Kind_KIND_SESSION_EXPIRED)
 		l.referee.sessionEnds(session)
+	case recordpb.Kind_KIND_NAME_OPENED:
+		l.reopened(e.Name)
 	case recordpb.Kind_KIND_GRANTED:
 		l.grant(e, session)
 	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
@@ -98,44 +118,54 @@ func (l *ledger) apply(e *recordpb.Event) {
 			w.fail("I2", "token %d is released and is not held", e.Token)
 			return
 		}
-		l.drop(x)
+		x.forced = e.Forced
+		l.drop(x, e.Forced)
 		l.referee.dropped(x)
 		if s := l.sessions[x.session]; x.own {
-			l.end(s)
+			l.end(s, false)
 		}
 	}
 }
 
-func (l *ledger) end(s *ledgerSession) {
+func (l *ledger) end(s *ledgerSession, expired bool) {
 	s.over, s.ended = true, l.now
 	for _, x := range s.entries {
 		if !x.over {
-			l.drop(x)
+			l.drop(x, expired)
 		}
 	}
 }
 
-func (l *ledger) drop(x *entry) {
+// drop ends a lease; shut: its lock-delay begins.
+func (l *ledger) drop(x *entry, shut bool) {
 	x.over, x.ended = true, l.now
 	l.held--
-	if l.holders[x.name] == x {
-		delete(l.holders, x.name)
+	for _, g := range x.grants {
+		l.holders[g.Name] = slices.DeleteFunc(l.holders[g.Name], func(y *entry) bool { return y == x })
+		if shut && x.delay > 0 {
+			l.shut(g.Name, x.delay)
+		}
 	}
 }
 
 func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 	r := l.referee
 	w := r.world
-	x := &entry{token: guard.Token(e.Token), session: session, granted: l.now, own: session[0] == 'S'}
-	for _, g := range e.Grants {
-		x.name = g.Name
+	x := &entry{
+		token: guard.Token(e.Token), session: session, granted: l.now, own: session[0] == 'S', grants: e.Grants,
+		mode: modeOf[e.Mode], slots: e.Slots, delay: time.Duration(e.LockDelayNano),
 	}
-	if x.token <= l.counter || x.token <= r.highest && !r.same(x) {
+	var names []string
+	for _, g := range e.Grants {
+		names = append(names, g.Name)
+	}
+	x.name = strings.Join(names, "+")
+	if x.token <= l.counter || x.token <= r.highest && !r.same(x) && !r.revived() {
 		w.fail("I1", "token %d of %s is granted after token %d", x.token, x.name, max(l.counter, r.highest))
 	}
-	if h := l.holders[x.name]; h != nil {
-		w.fail("I2", "%s is granted with token %d while token %d holds it", x.name, x.token, h.token)
-	}
+	l.fits(x)
+	l.open(x)
+	r.line.granted(e, x)
 	s := l.sessions[session]
 	if s == nil || s.over {
 		w.fail("I7", "token %d of %s is granted to a session that does not live", x.token, x.name)
@@ -153,7 +183,7 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 	}
 	l.counter, r.highest = x.token, max(r.highest, x.token)
 	r.ever[x.token] = x
-	l.entries[x.token], l.holders[x.name] = x, x
+	l.entries[x.token] = x
 	s.entries = append(s.entries, x)
 	if len(e.Lease) > 0 {
 		l.byLease[idOf(e.Lease)] = x
@@ -175,7 +205,7 @@ func (x *entry) heldThroughout(from, to time.Duration) bool {
 // nameHeldDuring reports whether anybody held a name at some moment of a span.
 func (l *ledger) nameHeldDuring(name string, from, to time.Duration) bool {
 	for _, x := range l.entries {
-		if x.name == name && x.heldDuring(from, to) {
+		if x.has(name) && x.heldDuring(from, to) {
 			return true
 		}
 	}

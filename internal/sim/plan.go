@@ -26,6 +26,8 @@ type Plan struct {
 	// Drifts of servers and clients; all within what is promised for, unless a
 	// test wants it otherwise.
 	Drifts []Drift
+	// Modes: nil when all locks are exclusive, of one name.
+	Modes *Modes
 }
 
 // ClientPlan is one client's character.
@@ -65,6 +67,7 @@ const (
 	purposePlan uint64 = iota + 1
 	purposeDisk
 	purposeNetwork
+	purposeModes
 	purposeServer uint64 = 1000
 	purposeClient uint64 = 2000
 	purposeUnary  uint64 = 3000
@@ -98,6 +101,7 @@ func Draw(seed uint64) Plan {
 		}
 		p.Drifts = append(p.Drifts, d)
 	}
+	drawModes(&p)
 	return p
 }
 

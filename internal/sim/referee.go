@@ -34,6 +34,10 @@ type referee struct {
 	last    map[string]guard.Token
 	// ever holds all grants, those that the store has lost as well.
 	ever map[guard.Token]*entry
+	// line of who waits.
+	line queue
+	// times of tenures; see times.go.
+	times times
 	// leases that their holders may believe in.
 	leases []*lease
 	// rolled: the store has lost what it acknowledged, at rolledAt; the promises
@@ -60,7 +64,7 @@ func newReferee(w *World) *referee {
 		world: w, behind: map[uint64][]byte{}, claimed: map[uint64]time.Duration{}, last: map[string]guard.Token{},
 		ever: map[guard.Token]*entry{},
 	}
-	r.ledger = newLedger(r)
+	r.ledger, r.line.referee, r.times = newLedger(r), r, newTimes(r)
 	return r
 }
 
@@ -92,6 +96,7 @@ func (r *referee) landed(t kvlog.Txn, res kvlog.Result) {
 			var v inForce
 			_ = json.Unmarshal(op.Value, &v)
 			r.pointer = v.Batch
+			r.published()
 		case op.Kind == kvlog.OpDelete && isLog:
 			r.cut(t.What, n, op.End)
 		}
@@ -148,9 +153,23 @@ func (r *referee) durable(raw []byte) {
 		r.world.fail("I4", "batch %d does not read: %v", len(r.log), err)
 		return
 	}
-	r.ledger.now = r.world.now
+	r.ledger.now, r.ledger.sealed = r.world.now, r.times.sealedAt(b.Epoch, b.Number)
+	r.ledger.before = min(r.ledger.sealed, r.times.sealedAt(b.Epoch, b.Number-1))
 	for _, e := range b.Events {
 		r.ledger.apply(e)
+	}
+}
+
+// published: a snapshot follows a durable batch. Not after a roll-back that its
+// server has not seen yet: the snapshot then brings back what the log has lost,
+// and the referee, who follows the log, leaves the world.
+func (r *referee) published() {
+	switch {
+	case r.pointer <= uint64(len(r.log)):
+	case r.rolled:
+		r.world.ended = true
+	default:
+		r.world.fail("I3", "a snapshot of batch %d is published, and %d are durable", r.pointer, len(r.log))
 	}
 }
 
@@ -185,6 +204,17 @@ func (r *referee) quit(s *server, why error) {
 // amnesty: the store was rolled back so shortly before that its servers may not
 // know it yet.
 func (r *referee) amnesty() bool { return r.rolled && r.world.now < r.rolledAt+10*time.Second }
+
+// revived: a roll-back has brought back a tenure that had ended, whose server was
+// away from the store and has seen nothing of it. It goes on where it was, below
+// what the lost tenure granted, until a client tells it.
+func (r *referee) revived() bool {
+	if !r.rolled {
+		return false
+	}
+	_, lost := r.claimed[r.tenure.Epoch+1]
+	return lost
+}
 
 // same: a batch that a roll-back lost has landed again, late, with the grant that
 // was in it.
@@ -222,7 +252,7 @@ func (r *referee) dropped(x *entry) {
 
 // trusts fails when a holder still believes in a lease that is not its own.
 func (r *referee) trusts(l *lease, why string) {
-	if l.ended || l.releasing || r.rolled {
+	if x := r.ledger.entries[l.token]; l.ended || l.releasing || r.rolled || x != nil && x.forced {
 		return
 	}
 	if left := l.holder.trusted(l); left > 0 {
@@ -233,14 +263,17 @@ func (r *referee) trusts(l *lease, why string) {
 // granted holds a grant against what others believe.
 func (r *referee) granted(x *entry) {
 	r.tally.Grants++
-	r.last[x.name] = max(r.last[x.name], x.token)
+	for _, g := range x.grants {
+		n := line(g.Name, g.Slot)
+		r.last[n] = max(r.last[n], guard.Token(g.Fence))
+	}
 	keep := r.leases[:0]
 	for _, l := range r.leases {
 		if l.ended {
 			continue
 		}
 		keep = append(keep, l)
-		if l.name == x.name && l.token != x.token {
+		if l.token != x.token && x.holdsAgainst(l) {
 			r.trusts(l, fmt.Sprintf("it is granted with token %d", x.token))
 		}
 	}

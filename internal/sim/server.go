@@ -66,6 +66,7 @@ func (s *server) start(after time.Duration) {
 
 // die ends the process where it stands.
 func (s *server) die() {
+	s.world.referee.times.stops(s)
 	s.serving = false
 	if s.kill != nil {
 		s.kill()
@@ -74,7 +75,7 @@ func (s *server) die() {
 	}
 	s.life++
 	s.urgent, s.acquires, s.ready, s.snapping = nil, nil, false, false
-	s.tenure, s.kill = nil, nil
+	s.tenure, s.kill, s.stalls = nil, nil, nil
 }
 
 // crash kills the process, which is started again after a while. Its clients
@@ -126,6 +127,7 @@ func (s *server) reign() {
 	core.Begun(s.clock.read(w.now))
 	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
 	w.referee.tally.Tenures++
+	w.referee.times.serves(s)
 	w.tell(s.name, "serves epoch %d", t.Epoch())
 	w.referee.compare("at a take-over")
 	s.happened(true)
@@ -183,6 +185,7 @@ func (s *server) finish() {
 	if !s.serving {
 		return
 	}
+	s.world.referee.times.stops(s)
 	s.serving = false
 	s.urgent, s.acquires = nil, nil
 	streams, calls := s.streams, s.calls

@@ -48,6 +48,7 @@ func (s *server) arm() {
 func (s *server) act() {
 	a := s.core.Take()
 	for _, b := range a.Appends {
+		s.world.referee.times.seals(s, b.Number)
 		s.world.spawn(&s.process, func() { s.append(b) })
 	}
 	if a.Confirm {

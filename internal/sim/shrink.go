@@ -74,7 +74,7 @@ func smaller(p Plan, failed time.Duration) []Plan {
 	if p.Names > 1 {
 		with(func(q *Plan) {
 			q.Names--
-			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind == Break && f.Target >= q.Names })
+			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind >= Break && f.Target >= q.Names })
 		})
 	}
 	for i, c := range p.Clients {
@@ -84,6 +84,23 @@ func smaller(p Plan, failed time.Duration) []Plan {
 	}
 	if len(p.Drifts) > 0 {
 		with(func(q *Plan) { q.Drifts = nil })
+	}
+	if m := p.Modes; m != nil && !m.Row {
+		for _, field := range []func(*Modes) *float64{
+			func(m *Modes) *float64 { return &m.Shared }, func(m *Modes) *float64 { return &m.Several },
+			func(m *Modes) *float64 { return &m.Delay }, func(m *Modes) *float64 { return &m.Value },
+		} {
+			if *field(m) > 0 {
+				less := *m
+				*field(&less) = 0
+				with(func(q *Plan) { q.Modes = &less })
+			}
+		}
+		if m.Observe {
+			less := *m
+			less.Observe = false
+			with(func(q *Plan) { q.Modes = &less })
+		}
 	}
 	if p.SnapshotEvery < 1000 {
 		with(func(q *Plan) { q.SnapshotEvery = 1000 })

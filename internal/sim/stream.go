@@ -116,6 +116,7 @@ func (x *stream) send(urgent, acquires []locktable.Command) {
 			x.known = true
 			s.streams = append(s.streams, x)
 		}
+		x.world.referee.times.hears(s, x)
 		s.add(urgent, acquires)
 	})
 }

@@ -33,7 +33,7 @@ type unaryClient struct {
 
 // wanted is one acquire, with all its repetitions.
 type wanted struct {
-	name    string
+	wish
 	wait    time.Duration
 	key     locktable.ID
 	session locktable.ID
@@ -107,7 +107,7 @@ func (c *unaryClient) think() {
 
 func (c *unaryClient) begin() {
 	w := c.world
-	c.want = &wanted{name: pick(c.rng, w.plan.names()...), asked: w.now}
+	c.want = &wanted{wish: w.plan.wish(c.rng), asked: w.now}
 	if c.rng.IntN(3) > 0 {
 		c.want.wait = between(c.rng, 100*time.Millisecond, 10*time.Second)
 	}
@@ -139,10 +139,9 @@ func (c *unaryClient) acquire() {
 	anchor := c.read()
 	c.send(func(ref locktable.Ref) locktable.Command {
 		id := w.newID()
-		a := locktable.Acquire{
-			Ref: ref, Names: []string{want.name}, Try: want.wait == 0, Session: want.session, Lease: leaseOf(id[:]),
-			RequestKey: want.key,
-		}
+		a := want.ask(locktable.Acquire{
+			Ref: ref, Try: want.wait == 0, Session: want.session, Lease: leaseOf(id[:]), RequestKey: want.key,
+		})
 		if want.key != (locktable.ID{}) {
 			a.Salt = id[:]
 		}
@@ -203,7 +202,9 @@ func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id lock
 	w := c.world
 	session := a.Session
 	c.anchor, c.span = anchor, trust.Span(a.Waited+a.TTL, trust.DriftPPM)
-	l := &lease{name: c.want.name, token: a.Token, holder: c, session: session}
+	l := &lease{
+		name: c.want.name(), grants: a.Grants, mode: c.want.mode, token: a.Token, holder: c, session: session,
+	}
 	c.lease, c.leaseID = l, id
 	w.tell(c.name, "is granted %s with token %d after %v", l.name, l.token, a.Waited)
 	w.referee.unaryGranted(c.want, l)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/planted"
 )
 
@@ -19,22 +20,35 @@ type work struct {
 	// over is called once, when the work is done or given up.
 	over func()
 
+	// resource is the one that is worked on, fence what it is shown; held are all
+	// of them.
 	resource *resource
+	fence    guard.Fence
+	held     []guard.Fence
 	life     uint32
 	attempt  uint64
 	stopped  bool
+	// doubled: the last request was sent twice.
+	doubled bool
 }
+
+// operation is one write, which may land more than once.
+type operation struct{ again, done, refused bool }
 
 // workPatience is how long a holder waits for a resource's answer.
 const workPatience = 1500 * time.Millisecond
 
 func (k *work) begin() {
-	k.resource, k.life = k.world.resources[k.lease.name], k.lease.holder.who().life
+	k.life = k.lease.holder.who().life
+	for _, g := range k.lease.grants {
+		k.held = append(k.held, guard.Fence{Resource: line(g.Name, g.Slot), Token: g.Fence, Cell: cellID})
+	}
+	k.turn(0)
 	if planted.Is("claim left out") {
 		k.read()
 		return
 	}
-	k.claim()
+	k.claim(0)
 }
 
 // stop ends the work without a word.
@@ -78,7 +92,8 @@ func (k *work) ask(do func() bool, got func(ok bool), lost func()) {
 	if !chance(k.rng, weather.Lose) {
 		w.at(w.now+k.delay(weather), arrive)
 	}
-	if chance(k.rng, weather.Double) {
+	k.doubled = chance(k.rng, weather.Double)
+	if k.doubled {
 		w.at(w.now+between(k.rng, 0, 10*time.Second), func() { do() })
 	}
 	w.after(p, workPatience, func() {
@@ -95,23 +110,32 @@ func (k *work) delay(x Weather) time.Duration {
 	return between(k.rng, 50*time.Microsecond, 3*time.Millisecond)
 }
 
-func (k *work) fence() guard.Fence {
-	return guard.Fence{Resource: k.lease.name, Token: k.lease.token, Cell: cellID}
+// turn goes over to the i-th resource.
+func (k *work) turn(i int) {
+	k.fence = k.held[i]
+	k.resource = k.world.resource(k.fence.Resource)
 }
 
-// claim raises the resource's mark before anything is read.
-func (k *work) claim() {
+// claim raises the marks of all resources, from the i-th on, before anything is
+// read.
+func (k *work) claim(i int) {
 	if k.given() {
 		k.finish()
 		return
 	}
-	k.ask(func() bool { return k.resource.claim(k.lease, k.fence()) }, func(ok bool) {
+	k.turn(i)
+	x, f := k.resource, k.fence
+	k.ask(func() bool { return x.claim(k.lease, f) }, func(ok bool) {
 		if !ok {
 			k.finish()
 			return
 		}
+		if i+1 < len(k.held) {
+			k.claim(i + 1)
+			return
+		}
 		k.read()
-	}, k.claim)
+	}, func() { k.claim(i) })
 }
 
 func (k *work) read() {
@@ -120,9 +144,13 @@ func (k *work) read() {
 		return
 	}
 	k.writes--
+	if n := len(k.held); n > 1 {
+		k.turn(k.rng.IntN(n))
+	}
 	var seen int
+	x := k.resource
 	k.ask(func() bool {
-		seen = len(k.resource.effects)
+		seen = len(x.effects)
 		return true
 	}, func(bool) {
 		k.world.after(k.lease.holder.who(), k.thought(), func() { k.check(seen) })
@@ -154,13 +182,30 @@ func (k *work) write(seen int) {
 	if k.stopped {
 		return
 	}
-	k.ask(func() bool { return k.resource.write(k.lease, k.fence(), seen) }, func(ok bool) {
+	x, f, op := k.resource, k.fence, new(operation)
+	k.ask(func() bool { return x.write(k.lease, f, seen, op) }, func(ok bool) {
 		if !ok {
-			k.finish()
+			k.refused(op)
 			return
 		}
 		k.read()
-	}, k.read)
+	}, func() {
+		if planted.Is("unknown read as refused") {
+			k.refused(op)
+			return
+		}
+		k.read()
+	})
+	op.again = k.doubled
+}
+
+// refused: the holder knows that its write did not take effect, and lets go.
+func (k *work) refused(op *operation) {
+	if op.done && !op.again {
+		k.world.fail("I6", "%s counts a write with token %d as refused, and it took effect", k.lease.holder.who().name, k.lease.token)
+	}
+	op.refused = !op.again
+	k.finish()
 }
 
 // resource is what the leases of a name protect: a register that remembers who
@@ -184,30 +229,37 @@ func (x *resource) pass(l *lease, f guard.Fence) bool {
 	}
 	x.state = next
 	ok := verdict == guard.Pass || verdict == guard.Advance
-	x.world.referee.decided(x, l, ok)
+	x.world.referee.decided(x, f.Token, ok)
 	return ok
 }
 
 func (x *resource) claim(l *lease, f guard.Fence) bool {
 	ok := x.pass(l, f)
-	x.world.tell(l.holder.who().name, "claims %s with token %d: %v", x.name, l.token, ok)
+	x.world.tell(l.holder.who().name, "claims %s with fence %d: %v", x.name, f.Token, ok)
 	return ok
 }
 
-func (x *resource) write(l *lease, f guard.Fence, seen int) bool {
+// write takes effect when the guard lets it pass; that of a reader only finds
+// what it read before.
+func (x *resource) write(l *lease, f guard.Fence, seen int, op *operation) bool {
 	ok := x.pass(l, f)
 	if ok && planted.Is("guard checked before the write") {
-		x.world.at(x.world.now+20*time.Millisecond, func() { x.effect(l, f, seen) })
+		x.world.at(x.world.now+20*time.Millisecond, func() { x.effect(l, seen, op) })
 		return true
 	}
 	x.world.tell(l.holder.who().name, "writes %s with token %d on version %d: %v", x.name, l.token, seen, ok)
 	if ok {
-		x.effect(l, f, seen)
+		x.effect(l, seen, op)
 	}
 	return ok
 }
 
-func (x *resource) effect(l *lease, f guard.Fence, seen int) {
+func (x *resource) effect(l *lease, seen int, op *operation) {
 	x.world.referee.takesEffect(x, l, seen)
-	x.effects = append(x.effects, f.Token)
+	if op.done = true; op.refused {
+		x.world.fail("I6", "a write of %s with token %d takes effect, and its holder counts it as refused", x.name, l.token)
+	}
+	if l.mode != locktable.Shared {
+		x.effects = append(x.effects, l.token)
+	}
 }

@@ -183,6 +183,7 @@ type process struct {
 	clock  *clockOf
 	rng    *rand.Rand
 	fibers []*fiber
+	stalls []stall
 }
 
 // stream of random numbers for one purpose, so that taking a client out of a
