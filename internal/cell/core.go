@@ -126,9 +126,6 @@ func (c Core) Crowded() bool { return c.core.crowded() }
 // WantSnapshot has the next turns freeze the table.
 func (c Core) WantSnapshot() { c.core.wantSnapshot = true }
 
-// SetTight has acquires refused for want of room, or taken again.
-func (c Core) SetTight(tight bool) { c.core.tight = tight }
-
 // Table is the lock table as decided, durable or not.
 func (c Core) Table() *locktable.Table { return c.core.table }
 
