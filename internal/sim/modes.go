@@ -83,8 +83,6 @@ type wish struct {
 
 func (x *wish) name() string { return strings.Join(x.names, "+") }
 
-func (x *wish) shares(name string) bool { return slices.Contains(x.names, name) }
-
 // wish draws what somebody asks for.
 func (p *Plan) wish(r *rand.Rand) wish {
 	all := p.names()
