@@ -13,9 +13,8 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// kv speaks to the member's own service, as a client on its port would. Going
-// through the client library instead costs a sixteenth of a caller's whole
-// round trip.
+// kv speaks to the member's own service, as a client on its port would. The
+// client library's builders would only make the same requests of it.
 type kv struct {
 	server pb.KVServer
 	usage  func(context.Context) (store.Usage, error)
