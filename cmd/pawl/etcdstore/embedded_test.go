@@ -269,7 +269,9 @@ func TestQuotaAlarm(t *testing.T) {
 }
 
 // TestQuotaHolds writes several times the quota with snapshots as the cell
-// takes them, and never meets the alarm.
+// takes them, and never meets the alarm. Where the disk is slow the store gets
+// tight before its compaction has run; the cell then lets nobody acquire, and
+// the store must come back by itself.
 func TestQuotaHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 96 MiB")
@@ -286,13 +288,19 @@ func TestQuotaHolds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if u.Tight() && u.Free > store.FreeMin {
-			t.Fatalf("after %d MiB and %d snapshots the store is tight: %+v", written>>20, taken, u)
-		}
 		if u.WantsSnapshot() {
 			taken++
 			if err := l.snapshot(t.Context()); err != nil {
 				t.Fatalf("snapshot: %v", err)
+			}
+		}
+		if u.Tight() {
+			testwait.Until(t, time.Minute, "room in the store again", func() bool {
+				u, err = l.ten.Usage(t.Context())
+				return err != nil || !u.Tight()
+			})
+			if err != nil {
+				t.Fatalf("after %d MiB and %d snapshots: %v", written>>20, taken, err)
 			}
 		}
 	}
