@@ -2,10 +2,14 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawlproject/pawl/api/recordpb"
 )
 
 // Header is what chains a batch and tells whose it is, read without its events.
@@ -84,11 +88,42 @@ func ChunkHeaderOf(raw []byte) (ChunkHeader, error) {
 	return h, err
 }
 
-// body opens the envelope and checks the sum.
-func body(raw []byte) ([]byte, Sum, error) {
+// EachBatchEvent visits the events of a batch whose header was read, in order,
+// until visit returns an error. The event is another one's after each visit; what
+// its fields point to stays. An error other than visit's is ErrDamaged.
+func EachBatchEvent(raw []byte, visit func(*recordpb.Event) error) error {
+	return eachEvent(raw, 6, visit)
+}
+
+// EachChunkEvent does the same for a part of a snapshot.
+func EachChunkEvent(raw []byte, visit func(*recordpb.Event) error) error {
+	return eachEvent(raw, 5, visit)
+}
+
+func eachEvent(raw []byte, field protowire.Number, visit func(*recordpb.Event) error) error {
+	_, inner, err := envelope(raw)
+	if err != nil {
+		return err
+	}
+	var e recordpb.Event
+	var failed error
+	err = eachField(inner, func(f protowire.Number, _ uint64, data []byte) {
+		if f != field || data == nil || failed != nil { // nil: not of the wire type
+			return
+		}
+		if err := proto.Unmarshal(data, &e); err != nil {
+			failed = fmt.Errorf("%w: not an event: %w", ErrDamaged, err)
+			return
+		}
+		failed = visit(&e)
+	})
+	return cmp.Or(failed, err)
+}
+
+// envelope opens it without checking the sum.
+func envelope(raw []byte) (sum, inner []byte, err error) {
 	var format uint64
-	var sum, inner []byte
-	err := eachField(raw, func(f protowire.Number, number uint64, data []byte) {
+	err = eachField(raw, func(f protowire.Number, number uint64, data []byte) {
 		switch f {
 		case 1:
 			format = number
@@ -98,11 +133,17 @@ func body(raw []byte) ([]byte, Sum, error) {
 			inner = data
 		}
 	})
+	if err == nil && format != Format {
+		err = fmt.Errorf("%w: format %d where %d was expected", ErrDamaged, format, Format)
+	}
+	return sum, inner, err
+}
+
+// body opens the envelope and checks the sum.
+func body(raw []byte) ([]byte, Sum, error) {
+	sum, inner, err := envelope(raw)
 	if err != nil {
 		return nil, Sum{}, err
-	}
-	if format != Format {
-		return nil, Sum{}, fmt.Errorf("%w: format %d where %d was expected", ErrDamaged, format, Format)
 	}
 	computed := Sum(sha256.Sum256(inner))
 	if !bytes.Equal(computed[:], sum) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/pawlproject/pawl/api/recordpb"
 )
 
@@ -74,6 +76,7 @@ func FuzzHeader(f *testing.F) {
 				!bytes.Equal(h.Nonce[:], b.Nonce) || h.Sum != sum {
 				t.Errorf("header %+v, batch %v", h, b)
 			}
+			sameEvents(t, b.Events, func(visit func(*recordpb.Event) error) error { return EachBatchEvent(raw, visit) })
 		}
 	})
 }
@@ -100,7 +103,41 @@ func FuzzChunkHeader(f *testing.F) {
 		if h.Number != c.Number || uint32(h.Index) != c.Index || h.Last != c.Last || !bytes.Equal(h.Previous, c.Previous) || h.Sum != sum {
 			t.Errorf("header %+v, chunk %v", h, c)
 		}
+		sameEvents(t, c.Events, func(visit func(*recordpb.Event) error) error { return EachChunkEvent(raw, visit) })
 	})
+}
+
+// sameEvents: one by one they are what they are together.
+func sameEvents(t *testing.T, want []*recordpb.Event, each func(visit func(*recordpb.Event) error) error) {
+	t.Helper()
+	n := 0
+	err := each(func(e *recordpb.Event) error {
+		if n >= len(want) || !proto.Equal(e, want[n]) {
+			t.Errorf("event %d is %v", n, e)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != len(want) {
+		t.Errorf("%d events, %v; there are %d", n, err, len(want))
+	}
+}
+
+func TestEventsEnd(t *testing.T) {
+	raw, _, err := SealChunk(&recordpb.Chunk{Events: []*recordpb.Event{{Token: 1}, {Token: 2}, {Token: 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, seen := errors.New("stop"), 0
+	err = EachChunkEvent(raw, func(e *recordpb.Event) error {
+		if seen++; e.Token == 2 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || seen != 2 {
+		t.Errorf("%d visits, %v", seen, err)
+	}
 }
 
 func TestUsage(t *testing.T) {

@@ -92,15 +92,21 @@ type Tenure interface {
 // Usage says how full a store is, in bytes; 0 means unknown.
 type Usage struct {
 	Used, Quota, Free int64
+	// Full: the store takes no more writes until somebody makes room.
+	Full bool
+	// History is how many revisions of its past the store keeps; 0: unknown.
+	History int64
+	// Warning is what an operator should do something about; empty: nothing.
+	Warning string
 }
 
 // FreeMin is the room under a data folder below which acquires are refused.
 const FreeMin = 256 << 20
 
-// Tight reports whether acquires should be refused: 80 % of the quota is used,
-// or less than FreeMin is free under the data folder.
+// Tight reports whether acquires should be refused: the store is full, 80 % of
+// the quota is used, or less than FreeMin is free under the data folder.
 func (u Usage) Tight() bool {
-	return u.Quota > 0 && u.Used >= u.Quota/10*8 || u.Free > 0 && u.Free < FreeMin
+	return u.Full || u.Quota > 0 && u.Used >= u.Quota/10*8 || u.Free > 0 && u.Free < FreeMin
 }
 
 // WantsSnapshot reports whether it is time for a snapshot because of room

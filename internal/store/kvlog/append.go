@@ -73,6 +73,9 @@ func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	if planted.Is("append that does not compare the tenure") {
 		mine = nil
 	}
+	if planted.Is("append that does not compare what it follows") {
+		tail = nil
+	}
 	rev, err := t.land(ctx, n, batch, Txn{
 		What: WhatAppend,
 		If:   append(append(mine, absent(t.keys.Log(n))), tail...),

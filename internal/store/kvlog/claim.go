@@ -3,6 +3,7 @@ package kvlog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -155,7 +156,9 @@ func (c *claimant) turn(now situation) bool {
 	switch {
 	case now.tenure.Rev == 0, now.value.node() == store.Node{}:
 		return true
-	case c.opts.Sole && now.value.node().ID == c.self.ID:
+	case (c.opts.Sole || c.resumes()) && now.value.node().ID == c.self.ID:
+		return true
+	case now.tenure.Rev != 0 && bytes.Equal(now.tenure.Value, c.left()):
 		return true
 	}
 	return c.wait.look(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev) >= c.opts.ActiveTTL
@@ -224,15 +227,21 @@ func lastEpoch(now situation) (uint64, error) {
 // somebody was quicker.
 func (c *claimant) swap(ctx context.Context, epoch uint64, value []byte, t Txn) (*tenure, error) {
 	t.Else = []Op{get(c.keys.Tenure())}
+	sent := c.opts.Clock.Now()
 	for {
 		res, err := c.txn(ctx, t)
 		switch {
 		case err == nil && res.OK:
-			return newTenure(c.Store, epoch, c.nonce, value, res.Rev), nil
+			return newTenure(c.Store, epoch, c.nonce, value, res.Rev, sent), nil
 		case err == nil && bytes.Equal(res.Gets[0].Value, value):
-			return newTenure(c.Store, epoch, c.nonce, value, res.Gets[0].Rev), nil
+			return newTenure(c.Store, epoch, c.nonce, value, res.Gets[0].Rev, sent), nil
 		case err == nil:
 			return nil, nil
+		case errors.Is(err, store.ErrFull):
+			// It did not land. Signs of life were refused likewise and count again
+			// once there is room.
+			c.wait = patience{}
+			return nil, err
 		case final(err):
 			return nil, err
 		}

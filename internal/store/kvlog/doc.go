@@ -28,7 +28,8 @@
 //	          puts were answered with   ⇒ put log/n
 //	confirm   tenure mine; those batches likewise
 //	chunk     tenure mine; no such chunk
-//	publish   tenure mine; snapshot as read; log/m as read; last chunk as put
+//	publish   tenure mine; snapshot as read; log/m as read; last chunk as put;
+//	          those batches likewise
 //	truncate  tenure mine; snapshot as published
 //	sweep     likewise
 //	beat      tenure mine
@@ -48,8 +49,55 @@
 //     appends h+2, which is acknowledged;
 //  3. the second cut lands: h+2 is gone.
 //
+// # A store that is set back to before a take-over
+//
+// Then the deposed tenure is in force once more, and nothing in the store tells
+// its server, which compares what it always compared. It would grant below
+// what its lost successor granted (I1). So a tenure ends itself in silence: from
+// nine tenths of ActiveTTL after the sending of its last sign of life that was
+// answered, it sends nothing and believes no answer.
+//
+//  1. A's beat k is sent at s, lands, and is answered before s + 0.9 ttl: an
+//     answer that comes later ends A's tenure, even if the beat landed;
+//  2. a standby B that sees beat k or the claim itself looks on for a whole ttl
+//     of its own time without a change, and claims at c. It looked after k had
+//     landed, so c ≥ s + ttl;
+//  3. A sends nothing after s + 0.9 ttl, so whatever of A's ever lands was decided
+//     before c, and so before all that B grants;
+//  4. the store is set back to before c. A, cut off, stopped or asleep since,
+//     looks at its clock before it sends, and is over. Whoever claims next, A
+//     with haste, opens its counter at the wall clock's line: above B's grants.
+//
+// Appends and confirms that succeed do not count as signs of life: B does not
+// look at them. The clock is the longer of the two, so that sleep counts; a
+// tenth is far more than clocks differ by. A sole server has nobody to fear, and
+// no beat.
+//
+// What remains:
+//
+//  1. A decides a grant with token t before c, and its append stays under way, or
+//     A is stopped between its look at the clock and the sending;
+//  2. B claims, grants above t, and the store is set back to before c;
+//  3. the append lands. A is over and tells nobody;
+//  4. the next tenure finds the grant in the log, and tells its holder.
+//
+// The next tenure sees just what it would see if A had told the holder and died,
+// so it must keep the lease. It was decided before B's grants and is told after
+// some of them: to a guard that B's holders have claimed it is stale. The same
+// holds for a server whose clocks stand still (a machine that its host stopped
+// without telling it), for a standby whose ActiveTTL is shorter than A's, and for a
+// store set back twice within one ActiveTTL, to before a beat and then to before
+// the claim that this made early.
+//
+// A store that is full refuses signs of life and claims alike, for as long as
+// it takes its operator to make room. A refused one counts as a sign of life,
+// since a tenure that ended then would have no successor and every lease would
+// be lost for want of room; a refused claimant begins to wait anew. What this
+// leaves: room is made, the standby's wait ends before the next sign of life, it
+// claims, and within one ActiveTTL the store is set back to before that.
+//
 // # What it does not do
 //
-// It does not retry for the caller except while claiming, and it trusts no
-// clock: the time a standby waits decides only how soon it tries.
+// It does not retry for the caller except while claiming. Beyond the above it
+// trusts no clock: the time a standby waits decides only how soon it tries.
 package kvlog

@@ -15,6 +15,14 @@ const (
 // harm and for tools that look.
 type Keys struct{ Prefix string }
 
+// Range is where all of them lie: [from, to).
+func (k Keys) Range() (from, to string) {
+	if k.Prefix == "" {
+		return "\x00", "\xff"
+	}
+	return k.Prefix, k.ChunksEnd(k.Prefix)
+}
+
 // Tenure holds who is active.
 func (k Keys) Tenure() string { return k.Prefix + "tenure" }
 

@@ -141,12 +141,15 @@ func (t *tenure) chunk(ctx context.Context, folder string, next *pointerValue, r
 	return place, h.Last, err
 }
 
-// publish moves the pointer. It compares the last chunk as well: when it lands
-// late on a store that was rolled back meanwhile, the chunks may be gone.
+// publish moves the pointer. When it lands on a store that was rolled back
+// meanwhile, the chunks may be gone, so it compares the last one; and so may a
+// batch before entry, although entry is there (see tail).
 func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry, last Pair) (Pair, error) {
-	value, known := encode(next), []Cond{at(pointer), at(entry), at(last)}
+	t.mu.Lock()
+	value, known := encode(next), append(t.tail(), at(pointer), at(entry), at(last))
+	t.mu.Unlock()
 	if planted.Is("snapshot published without looking for its chunks") {
-		known = known[:2]
+		known = known[:len(known)-1]
 	}
 	res, err := t.txn(ctx, Txn{
 		What: WhatPublish,

@@ -24,6 +24,12 @@ type Options struct {
 	// Sole: no other server can reach the store. No sign of life is given, and
 	// a tenure that this node left behind is taken over at once.
 	Sole bool
+	// Resumes: a tenure that an earlier process of this node left behind is taken
+	// over at once, by the first claim here: something outside the store shows
+	// that no such process runs. A reason for haste, never evidence; and only
+	// once, so that two servers that were given one node do not go on deposing
+	// each other.
+	Resumes bool
 	// Beside runs what gives signs of life beside everything else; nil: in a
 	// goroutine. A simulator runs it in a time of its own.
 	Beside func(f func())
@@ -42,6 +48,11 @@ type Store struct {
 
 	mu   sync.Mutex
 	seen Seen
+	// silenced is the last tenure that ended here in silence. It need not be
+	// waited for: nobody but this node served it.
+	silenced []byte
+	// claimed: a tenure has begun here.
+	claimed bool
 }
 
 var _ store.Store = (*Store)(nil)
@@ -131,6 +142,14 @@ func (s *Store) compare(before, now Seen) error {
 // final reports an error that trying again cannot mend.
 func final(err error) bool {
 	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRolledBack) || errors.Is(err, store.ErrDamaged)
+}
+
+// resumes reports whether this node's own last tenure is one of an earlier
+// process.
+func (s *Store) resumes() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opts.Resumes && !s.claimed
 }
 
 // sleep waits for d on the store's clock; false when ctx ended first.

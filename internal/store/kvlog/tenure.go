@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -31,6 +32,9 @@ type tenure struct {
 	over error
 	// resigning: the tenure ends as asked.
 	resigning bool
+	// sign is the clock before the last sign of life went out that was answered in
+	// time; the claim is the first.
+	sign clock.Reading
 	// head is where Open goes on, once replayed.
 	head *replayed
 	// durable is the highest batch up to which all have landed, 0 before the
@@ -51,11 +55,14 @@ type replayed struct {
 
 var _ store.Tenure = (*tenure)(nil)
 
-func newTenure(s *Store, epoch uint64, nonce store.Nonce, value []byte, rev int64) *tenure {
+func newTenure(s *Store, epoch uint64, nonce store.Nonce, value []byte, rev int64, sign clock.Reading) *tenure {
 	t := &tenure{
-		Store: s, epoch: epoch, nonce: nonce, value: value, rev: rev,
+		Store: s, epoch: epoch, nonce: nonce, value: value, rev: rev, sign: sign,
 		lost: make(chan struct{}), landed: map[uint64]int64{},
 	}
+	s.mu.Lock()
+	s.claimed = true
+	s.mu.Unlock()
 	t.beating, t.stopBeat = context.WithCancel(s.closed)
 	if !s.opts.Sole {
 		s.opts.Beside(t.beat)
@@ -222,13 +229,20 @@ func (t *tenure) beat() {
 	timer := t.opts.Clock.NewTimer()
 	defer timer.Stop()
 	for n := uint64(1); ; n++ {
+		sent := t.opts.Clock.Now()
 		res, err := t.txn(t.beating, Txn{
 			What: WhatBeat,
 			If:   t.mine(),
 			Then: []Op{put(t.keys.Beat(), fmt.Appendf(nil, "%d/%d", t.epoch, n))},
 			Else: []Op{get(t.keys.Tenure())},
 		})
-		if err == nil && !res.OK {
+		switch {
+		case err == nil && res.OK:
+			t.signed(sent)
+		case errors.Is(err, store.ErrFull):
+			// Whoever would claim is refused as well.
+			t.signed(sent)
+		case err == nil:
 			err = t.inForce(res.Gets[0])
 		}
 		if final(t.end(err)) || !sleep(t.beating, timer, t.opts.ActiveTTL/10) {

@@ -16,6 +16,7 @@ var orderTests = []Test{
 	{Name: "RollBackSeenAtAppend", Needs: NeedSave, Run: rolledBackAppend},
 	{Name: "RollBackSeenAtConfirm", Needs: NeedSave, Run: rolledBackConfirm},
 	{Name: "RollBackBeforeTheTenure", Needs: NeedSave, Run: rolledBackTenure},
+	{Name: "RollBackBeforeATakeOver", Needs: NeedSave, Run: silentTenure},
 	{Name: "RevisionsComeASecondTime", Needs: NeedSave, Run: revisionsAgain},
 }
 

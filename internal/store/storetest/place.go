@@ -74,14 +74,17 @@ type Write struct {
 }
 
 // OnKV makes a place of an empty KV. Save and SetFull are the caller's to add.
-func OnKV(kv kvlog.KV, clk clock.Clock) *Place {
+func OnKV(kv kvlog.KV, clk clock.Clock) *Place { return OnKVBelow(kv, clk, "") }
+
+// OnKVBelow makes one of what lies below a prefix, which ends with '/'.
+func OnKVBelow(kv kvlog.KV, clk clock.Clock, prefix string) *Place {
 	journal := &faulty.Journal{}
-	k := onKV{kv: kv}
+	k := onKV{kv: kv, keys: kvlog.Keys{Prefix: prefix}}
 	return &Place{
 		Clock: clk,
 		Server: func(t T, how How) *Server {
 			link := faulty.NewLink(kv, clk, journal)
-			s := kvlog.New(link, kvlog.Options{Clock: clk, ActiveTTL: how.ActiveTTL, Sole: how.Hasty})
+			s := kvlog.New(link, kvlog.Options{Clock: clk, Prefix: prefix, ActiveTTL: how.ActiveTTL, Sole: how.Hasty})
 			t.Cleanup(func() {
 				link.Crash()
 				s.Close()
@@ -109,7 +112,7 @@ func OnKV(kv kvlog.KV, clk clock.Clock) *Place {
 		DropChunk:  k.dropChunk,
 		Foreign: func(t T) {
 			for _, key := range []string{"log/zzz", "log/17", "snap/old", "lock/orders", "zzz"} {
-				k.put(t, key, []byte("none of ours"))
+				k.put(t, prefix+key, []byte("none of ours"))
 			}
 		},
 	}
@@ -156,8 +159,9 @@ func (k onKV) drop(t T, from, to string) {
 func (k onKV) all(t T) []kvlog.Pair {
 	t.Helper()
 	var pairs []kvlog.Pair
-	for from, more := "\x00", true; more; {
-		page, err := k.kv.Range(t.Context(), kvlog.Query{From: from, To: "\xff", Limit: 100})
+	from, to := k.keys.Range()
+	for more := true; more; {
+		page, err := k.kv.Range(t.Context(), kvlog.Query{From: from, To: to, Limit: 100})
 		if err != nil {
 			t.Fatalf("read everything: %v", err)
 		}
@@ -179,7 +183,7 @@ func (k onKV) picture(t T) map[string]string {
 		if p.Key == k.keys.Beat() {
 			continue
 		}
-		if strings.HasPrefix(p.Key, "snap/") && (folder == "" || !strings.HasPrefix(p.Key, folder)) {
+		if strings.HasPrefix(p.Key, k.keys.Prefix+"snap/") && (folder == "" || !strings.HasPrefix(p.Key, folder)) {
 			continue
 		}
 		shown[p.Key] = fmt.Sprintf("%d %x", p.Rev, p.Value)

@@ -13,11 +13,15 @@ import (
 // soon is an active-ttl that a test can wait for.
 const soon = 200 * time.Millisecond
 
+// steady is one that a slow machine does not reach: a tenure whose signs of life
+// are not answered for that long ends itself.
+const steady = 10 * time.Second
+
 // standbyWaits has the standby look on while the active server works: its own
 // patience would last for ever.
 func standbyWaits(t T, p *Place) {
 	c := newCell(t, p)
-	a := c.claim(p.Server(t, How{ActiveTTL: soon}), c.node())
+	a := c.claim(p.Server(t, How{ActiveTTL: steady}), c.node())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b := p.Server(t, How{ActiveTTL: Never})
@@ -41,7 +45,7 @@ func standbyWaits(t T, p *Place) {
 
 func standbyTakesOver(t T, p *Place) {
 	c := newCell(t, p)
-	active := p.Server(t, How{ActiveTTL: soon})
+	active := p.Server(t, How{ActiveTTL: steady})
 	a := c.claim(active, c.node())
 	a.appendMany(3)
 	active.Crash()
@@ -56,7 +60,7 @@ func standbyTakesOver(t T, p *Place) {
 // and must do nothing.
 func lateSignOfLife(t T, p *Place) {
 	c := newCell(t, p)
-	active := p.Server(t, How{ActiveTTL: soon})
+	active := p.Server(t, How{ActiveTTL: steady})
 	a := c.claim(active, c.node())
 	a.append()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -109,7 +113,7 @@ func sign(s *Server) <-chan struct{} {
 // over, and goes on afterwards.
 func pausedActive(t T, p *Place) {
 	c := newCell(t, p)
-	active := p.Server(t, How{ActiveTTL: soon})
+	active := p.Server(t, How{ActiveTTL: steady})
 	a := c.claim(active, c.node())
 	a.appendMany(3)
 	active.Stall()
@@ -127,4 +131,27 @@ func pausedActive(t T, p *Place) {
 	same(t, "the paused server went on", before, p.Picture(t))
 	b.append()
 	c.takeOver()
+}
+
+// silentTenure: the active server is stopped, a standby takes over and works,
+// and the store is set back to before that. The old tenure is in force again, and
+// its server, which never heard of another, must not go on with it.
+func silentTenure(t T, p *Place) {
+	c := newCell(t, p)
+	active := p.Server(t, How{ActiveTTL: soon})
+	a := c.claim(active, c.node())
+	active.Stall()
+	restore := p.Save()
+	n, _ := a.next()
+	b := newCell(t, p)
+	b.marks = 1000
+	w := b.claim(p.Server(t, How{ActiveTTL: soon}), b.node())
+	w.begin()
+	w.append()
+	restore()
+	active.Resume()
+	ends(t, "append after a silence", a.ten.Append(t.Context(), n, a.raw[n]), store.ErrFenced, store.ErrRolledBack)
+	over(a)
+	// The cell goes on with what is there.
+	newCell(t, p).takeOver().append()
 }

@@ -1,0 +1,65 @@
+package memstore_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+// A full store takes no signs of life, and no claim either: the tenure goes on,
+// and with it every renewal, until its operator has made room. A standby that
+// was refused meanwhile waits anew.
+func TestTenureGoesOnWhileTheStoreIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		server := func() *memstore.Store {
+			s := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+			t.Cleanup(s.Crash)
+			return s
+		}
+		active, standby := server(), server()
+		ten := claims(t, active, 1)
+		claimed := make(chan error, 1)
+		go func() {
+			_, err := standby.Claim(t.Context(), store.Node{ID: [16]byte{2}}, store.Nonce{2}, nil)
+			claimed <- err
+		}()
+		disk.SetFull(true)
+		// Room is made while the standby waits: where that falls together with the
+		// end of its wait, either may win.
+		for range 95 {
+			time.Sleep(activeTTL / 10)
+			if err := ten.Confirm(t.Context()); err != nil {
+				t.Fatalf("confirm on a full store: %v", err)
+			}
+		}
+		raw := sealed(t, 1, ten.Nonce(), 2)
+		if err := ten.Append(t.Context(), 2, raw); !errors.Is(err, store.ErrFull) {
+			t.Errorf("append to a full store: %v", err)
+		}
+		disk.SetFull(false)
+		if err := ten.Append(t.Context(), 2, raw); err != nil {
+			t.Errorf("append once there is room: %v", err)
+		}
+		for range 100 {
+			time.Sleep(activeTTL / 10)
+			if err := ten.Confirm(t.Context()); err != nil {
+				t.Fatalf("confirm once there is room: %v", err)
+			}
+		}
+		select {
+		case err := <-claimed:
+			t.Fatalf("the standby took over from a living server: %v", err)
+		default:
+		}
+		active.Crash()
+		if err := <-claimed; err != nil {
+			t.Errorf("the standby of a dead server: %v", err)
+		}
+	})
+}
