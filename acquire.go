@@ -66,10 +66,16 @@ func (c *Client) lease(ctx context.Context, call *call) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, interrupted(ctx, nil)
 	}
+	if c.tracer != nil {
+		call.trace = c.tracer.begin()
+	}
 	if !c.submit(op{call: call}) {
 		return nil, ErrClosed
 	}
 	l, err, given := call.wait(ctx)
+	if call.trace != nil {
+		call.trace.end(l != nil)
+	}
 	if given {
 		c.submit(op{call: call, abandon: true})
 		if trouble := c.troubled(); trouble != nil {

@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 type callKind uint8
@@ -12,6 +13,7 @@ const (
 	callAcquire
 	callRelease
 	callCheck
+	callTTL
 )
 
 // call is one question of a caller that waits for its answer. It is decided
@@ -25,6 +27,10 @@ type call struct {
 	client *Client
 	// on is the lease that a release or a check names.
 	on *Lease
+	// ttl is what is asked for, by callTTL.
+	ttl time.Duration
+	// trace is that of an acquire that is followed.
+	trace *trace
 
 	decided atomic.Bool
 	done    chan struct{}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
 	"github.com/pawlproject/pawl/internal/reach"
@@ -30,12 +31,18 @@ const (
 type Options struct {
 	// TTL is how long the server keeps this client's leases when it hears
 	// nothing of it: 1 s to 24 h; 0: 15 s. It is also about how long others
-	// wait when this client dies.
+	// wait when this client dies. [Client.SetTTL] changes it.
 	TTL time.Duration
 	// Label is what this client calls itself, for people; at most 256 bytes.
 	Label string
-	// TLS secures the connection; nil: none.
+	// TLS secures the connection; nil: none. LoadTLS makes one of files.
 	TLS *tls.Config
+	// Credential proves who this client is, to servers that want to know. It is
+	// sent over TLS or to a server on this machine alone; otherwise Dial fails with
+	// ErrInvalid. CredentialFile is a file with nothing else in it, which is read
+	// for every connection, so that the credential can be replaced.
+	Credential     Credential
+	CredentialFile string
 	// Logger is told what Events tells; nil: nobody is.
 	Logger *slog.Logger
 }
@@ -43,9 +50,13 @@ type Options struct {
 // Client holds one session with a cell and all its leases. Its methods may be
 // called by several goroutines.
 type Client struct {
-	options    Options
+	options Options
+	// secret gives the credential; nil: there is none. It is not in options any
+	// more, where whoever prints a Client would see it.
+	secret     secretSource
 	clock      clock.Clock
 	dialServer func(context.Context, string) (net.Conn, error)
+	tracer     *tracer // nil: nothing is traced
 
 	core    *core // the loop's
 	stream  *stream
@@ -62,27 +73,18 @@ type Client struct {
 
 // Dial connects to a cell by any of its servers, "host:port" each, and opens a
 // session. It returns when that is done, when ctx ends, or after 15 seconds if
-// ctx has no deadline. Errors: ErrUnavailable, ErrDenied, ErrInvalid,
-// ErrStoreRolledBack, ctx's error.
+// ctx has no deadline. Errors: ErrUnavailable, ErrDenied, ErrExhausted,
+// ErrInvalid, ErrStoreRolledBack, ctx's error.
 func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	if o.TTL == 0 {
 		o.TTL = ttlDefault
 	}
-	switch {
-	case len(servers) == 0:
-		return nil, fmt.Errorf("pawl: dial: %w: no server was named", ErrInvalid)
-	case o.TTL < ttlMin || o.TTL > ttlMax:
-		return nil, fmt.Errorf("pawl: dial: %w: the TTL is %v; %v to %v was expected", ErrInvalid, o.TTL, ttlMin, ttlMax)
-	}
-	if err := sound("label", o.Label, labelMax); err != nil {
+	secret, err := o.check(servers, hook.From(ctx).Dial == nil)
+	if err != nil {
 		return nil, fmt.Errorf("pawl: dial: %w", err)
 	}
-	for _, s := range servers {
-		if err := reach.CheckAddress(s); err != nil && (s == "" || hook.From(ctx).Dial == nil) {
-			return nil, fmt.Errorf("pawl: dial: %w: %w", ErrInvalid, err)
-		}
-	}
-	c := newClient(ctx, servers, o)
+	o.Credential = ""
+	c := newClient(ctx, servers, o, secret)
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, dialMax)
@@ -101,10 +103,39 @@ func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	return c, nil
 }
 
-func newClient(ctx context.Context, servers []string, o Options) *Client {
+// check says what is wrong with what Dial was given, and where the credential
+// comes from. Without a network addresses are whatever the dialer makes of them.
+func (o *Options) check(servers []string, network bool) (secretSource, error) {
+	switch {
+	case len(servers) == 0:
+		return nil, fmt.Errorf("%w: no server was named", ErrInvalid)
+	case o.TTL < ttlMin || o.TTL > ttlMax:
+		return nil, fmt.Errorf("%w: the TTL is %v; %v to %v was expected", ErrInvalid, o.TTL, ttlMin, ttlMax)
+	}
+	if err := sound("label", o.Label, labelMax); err != nil {
+		return nil, err
+	}
+	for _, s := range servers {
+		if err := reach.CheckAddress(s); err != nil && (s == "" || network) {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
+	secret, err := o.secret()
+	if secret == nil || !network {
+		return secret, err
+	}
+	for _, s := range servers {
+		if err := bearer.Exposed(s, o.TLS != nil); err != nil {
+			return nil, fmt.Errorf("%w: %w; set Options.TLS", ErrInvalid, err)
+		}
+	}
+	return secret, nil
+}
+
+func newClient(ctx context.Context, servers []string, o Options, secret secretSource) *Client {
 	parts := hook.From(ctx)
 	c := &Client{
-		options: o, clock: parts.Clock, dialServer: parts.Dial,
+		options: o, secret: secret, clock: parts.Clock, dialServer: parts.Dial,
 		intake: intake{ready: make(chan struct{}, 1)},
 		lines:  make(chan lineEvent, 64),
 		events: make(chan Event, eventsKept),
@@ -114,6 +145,9 @@ func newClient(ctx context.Context, servers []string, o Options) *Client {
 		c.clock = clock.System()
 	}
 	c.core = newCore(append([]string(nil), servers...), o, c.clock.Now(), rand.Float64)
+	if parts.Traced != nil {
+		c.tracer = newTracer(c.clock, parts.Traced)
+	}
 	if parts.Opened != nil {
 		c.core.opened = parts.Opened
 	}

@@ -15,8 +15,9 @@ import (
 // and what servers say, and carries out what it finds in effects.
 type core struct {
 	servers []string
-	ttl     time.Duration
-	label   string
+	// ttl is what is wanted; see core_ttl.go.
+	ttl   time.Duration
+	label string
 	// jitter returns a number in [0, 1).
 	jitter func() float64
 	opened func(session []byte)
@@ -42,6 +43,8 @@ type core struct {
 	watches  watches
 	// dialled are the calls that wait for the first session.
 	dialled []*call
+	// settings are the calls that wait for the TTL to be confirmed.
+	settings []*call
 
 	closing  bool
 	closeBy  time.Duration
@@ -56,11 +59,15 @@ type core struct {
 type session struct {
 	id         []byte
 	generation uint64
-	ttl        time.Duration
-	window     trust.Window
-	standing   *standing
-	shown      trust.State
-	renewAt    time.Duration
+	// ttl, granted and asking: see core_ttl.go.
+	ttl, granted time.Duration
+	asking       uint64
+	window       trust.Window
+	standing     *standing
+	shown        trust.State
+	renewAt      time.Duration
+	// refused: the server would not have us when it was last asked.
+	refused bool
 	// dead are sessions that were lost here and may live on at the server.
 	dead [][]byte
 }
@@ -69,10 +76,11 @@ type session struct {
 type effects struct {
 	hangUp bool
 	dial   *attempt
-	// requests, renewal and close make up the next message, with what is no
+	// requests, renewal, ttl and close make up the next message, with what is no
 	// longer to be observed; what is, goes into one of its own behind it.
 	requests           []*linkpb.Request
 	renewal            uint64
+	ttl                time.Duration
 	close              bool
 	unobserve, observe []string
 	events             []Event
@@ -92,10 +100,10 @@ func newCore(servers []string, o Options, now clock.Reading, jitter func() float
 }
 
 func (s *session) reset() {
-	s.id, s.generation, s.ttl = nil, 0, 0
+	s.id, s.generation, s.ttl, s.granted, s.asking = nil, 0, 0, 0, 0
 	s.window = trust.Window{}
 	s.standing = &standing{}
-	s.shown = trust.Lost
+	s.shown, s.refused = trust.Lost, false
 }
 
 // at moves the core's time on.
@@ -157,8 +165,12 @@ func (c *core) wake() time.Duration {
 	if len(c.requests) > 0 {
 		until(c.sweepAt)
 	}
-	// A wake-up that finds a clock a moment short must not spin.
-	return max(next, time.Millisecond)
+	if next <= 0 {
+		// What is due and cannot be done yet must not spin. What becomes due within
+		// the next millisecond is not put off to its end: it may be a deadline.
+		return time.Millisecond
+	}
+	return next
 }
 
 // message takes what is to be sent, one message after the other; nil when there
@@ -178,9 +190,9 @@ func (c *core) message() *linkpb.ClientMessage {
 		return m
 	}
 	m := &linkpb.ClientMessage{
-		FinishedBelow: c.lowest(), Renewal: e.renewal, Requests: e.requests, Unobserve: e.unobserve, Close: e.close,
+		FinishedBelow: c.lowest(), Renewal: e.renewal, TtlNano: int64(e.ttl), Requests: e.requests, Unobserve: e.unobserve, Close: e.close,
 	}
-	e.requests, e.renewal, e.unobserve, e.close = nil, 0, nil, false
+	e.requests, e.renewal, e.ttl, e.unobserve, e.close = nil, 0, 0, nil, false
 	return m
 }
 

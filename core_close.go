@@ -19,6 +19,7 @@ func (c *core) close(within time.Duration) {
 		call.answer(nil, ErrClosed)
 	}
 	c.dialled = nil
+	c.answerTTL(ErrClosed)
 	c.endWatches(ErrClosed, every)
 	for _, l := range c.held() {
 		l.become(leaseReleased, ErrClosed, ErrReleased)

@@ -22,6 +22,8 @@ func FuzzServerMessages(f *testing.F) {
 			{Number: 3, What: &linkpb.Reply_Done{Done: &linkpb.Done{}}},
 			{Number: 4, What: &linkpb.Reply_Refused{Refused: &linkpb.Refused{Reason: linkpb.Reason_REASON_GONE}}},
 		}},
+		{Renewal: 2, TtlNano: int64(time.Minute)},
+		{Renewal: 4, TtlNano: -1},
 		{Notices: []*linkpb.Notice{{Token: 5, Kind: linkpb.Notice_KIND_BROKEN}, {Token: 5}}},
 		{Observed: []*linkpb.Observed{{Name: "x", Token: 9, Value: []byte("v")}, {Name: "y"}}},
 		{Closed: &linkpb.Closed{Reason: linkpb.Reason_REASON_UNAVAILABLE, ActiveLink: "b"}},
@@ -46,7 +48,7 @@ func FuzzServerMessages(f *testing.F) {
 		c.effects.dial = nil
 		ask := func(kind callKind, on *Lease) {
 			q := newCall(kind)
-			q.wants.names, q.ctx, q.on = []string{"x"}, context.Background(), on
+			q.wants.names, q.ctx, q.on, q.ttl = []string{"x"}, context.Background(), on, time.Minute
 			calls = append(calls, q)
 			c.begin(q)
 		}
@@ -71,6 +73,7 @@ func FuzzServerMessages(f *testing.F) {
 			ask(callRelease, calls[0].lease)
 			ask(callCheck, calls[0].lease)
 			c.observe(watching)
+			ask(callTTL, nil)
 		}
 		for i := range 4 {
 			c.at(clock.Reading{}.Add(time.Duration(i) * 400 * time.Millisecond))

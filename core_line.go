@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"errors"
 	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
@@ -23,10 +24,14 @@ type line struct {
 	giveUpAt time.Duration
 	dialAt   time.Duration
 	upSince  time.Duration
-	// turn picks the next server of the list, goTo is where a server sent us.
+	// turn picks the next server of the list, goTo is where a server, sentBy,
+	// sent us.
 	turn     int
 	goTo     string
+	sentBy   string
 	failures int
+	// refusals are those in a row of servers that will not have this client.
+	refusals int
 	trouble  error
 	// cancels are requests that the greeting under way still names and that
 	// were given up since.
@@ -37,6 +42,7 @@ type line struct {
 type attempt struct {
 	id      uint64
 	server  string
+	sentBy  string // the server that sent us there; empty: it is of the list
 	hello   *linkpb.Hello
 	renewal uint64
 	closing [][]byte
@@ -47,6 +53,14 @@ const (
 	backoffMax = time.Second
 	attemptMin = 200 * time.Millisecond
 	attemptMax = 5 * time.Second
+	// silentMax bounds the first attempt at each of several servers, while there is
+	// no session: one that says nothing must not hold up who has another. Then they
+	// get twice the time, round by round: all may be slow.
+	silentMax = 2 * time.Second
+	// refusedMin and refusedMax bound the pause after a server refused to know this
+	// client: asking again soon changes nothing, and is written down there.
+	refusedMin = time.Second
+	refusedMax = 15 * time.Second
 	// patienceMin keeps short TTLs from taking a slow disk for a dead server.
 	patienceMin = 500 * time.Millisecond
 	patienceMax = 10 * time.Second
@@ -65,8 +79,10 @@ func (c *core) dial() {
 	a := &attempt{id: l.id, server: l.goTo, closing: append([][]byte(nil), c.session.dead...)}
 	if a.server == "" {
 		a.server = c.servers[l.turn%len(c.servers)]
+	} else {
+		a.sentBy = l.sentBy
 	}
-	l.goTo = ""
+	l.goTo, l.sentBy = "", ""
 	a.renewal = c.session.window.Send(c.now)
 	a.hello = c.hello()
 	l.attempt, l.cancels = a, nil
@@ -77,7 +93,11 @@ func (c *core) dial() {
 // attemptTime leaves room for several attempts before the deadline.
 func (c *core) attemptTime() time.Duration {
 	if c.session.id == nil {
-		return min(max(c.ttl/2, attemptMin), attemptMax)
+		longest := attemptMax
+		if n := len(c.servers); n > 1 {
+			longest = min(silentMax<<min(c.line.failures/n, 2), attemptMax)
+		}
+		return min(max(c.ttl/2, attemptMin), longest)
 	}
 	left := c.session.window.Remaining(c.now)
 	return min(max(left/3, attemptMin), attemptMax, left)
@@ -139,6 +159,35 @@ func (c *core) failed(why error) {
 	}
 }
 
+// turnedAway notes that a server will not have this client. The session, if there
+// is one, may be ours until its deadline, and the credential may be mended in
+// time; whoever works under its leases is told at once.
+func (c *core) turnedAway(why error) {
+	c.failed(why)
+	if errors.Is(why, ErrDenied) {
+		l := &c.line
+		l.refusals++
+		if round := l.refusals / len(c.servers); round > 0 {
+			pause := max(min(c.ttl/renewals, refusedMax), refusedMin) << min(round-1, 5)
+			l.dialAt = c.t + min(pause, refusedMax)
+		}
+		c.session.refused = true
+	}
+	c.refuseAll(why)
+}
+
+// crowdedOut tells those who wait for the first session that a limit of the
+// server's keeps it from them. Whoever has had one goes on asking.
+func (c *core) crowdedOut(why error) {
+	if !errors.Is(why, ErrExhausted) {
+		return
+	}
+	for _, call := range c.dialled {
+		call.answer(nil, why)
+	}
+	c.dialled = nil
+}
+
 func (c *core) backoff() time.Duration {
 	limit := min(backoffMax, c.ttl/8)
 	rounds := min(c.line.failures/len(c.servers), 10)
@@ -150,11 +199,15 @@ func (c *core) backoff() time.Duration {
 // round in circles are met with the growing pause.
 func (c *core) redirect(to string, why error) {
 	first := c.line.failures == 0 || c.line.state == lineUp
+	by := ""
+	if c.line.attempt != nil {
+		by = c.line.attempt.server
+	}
 	c.failed(why)
 	if to == "" {
 		return
 	}
-	c.line.goTo = to
+	c.line.goTo, c.line.sentBy = to, by
 	if first {
 		c.line.dialAt = c.t
 	}
@@ -172,7 +225,7 @@ func (c *core) hangUp(why error) {
 		l.trouble = why
 	}
 	c.effects.dial = nil
-	c.effects.requests, c.effects.renewal, c.effects.close = nil, 0, false
+	c.effects.requests, c.effects.renewal, c.effects.ttl, c.effects.close = nil, 0, 0, false
 	c.effects.unobserve, c.effects.observe = nil, nil
 	c.unwatch()
 	c.session.window.Forget()
@@ -186,7 +239,8 @@ func (c *core) hangUp(why error) {
 func (c *core) up() {
 	c.line.state = lineUp
 	c.line.upSince = c.t
-	c.line.trouble = nil
+	c.line.trouble, c.line.refusals = nil, 0
+	c.session.refused = false
 }
 
 // heard handles what the stream layer tells; the zero lineEvent tells nothing.
@@ -197,11 +251,11 @@ func (c *core) heard(e lineEvent) {
 	switch {
 	case e.err != nil:
 		if e.refused {
-			c.failed(e.err)
-			c.refuseAll(e.err)
+			c.turnedAway(e.err)
 			return
 		}
 		c.failed(e.err)
+		c.crowdedOut(e.err)
 	case c.line.state == lineUp:
 		c.receive(e.message)
 	case e.message.Welcome != nil:

@@ -85,6 +85,16 @@ func TestCoreWatches(t *testing.T) {
 			# What is under way is not heard, and nobody is told.
 			observed x 7 z`,
 
+		"one that may not be observed ends, and the others go on": opened + `
+			observe x
+			> send observe [x]
+			observe y
+			> send observe [y]
+			unseen x denied
+			> observer 1: denied: because
+			observed y 6 w
+			> observer 2: 6 "w"`,
+
 		"one that joins before the answer waits for it": opened + `
 			observe x
 			> send observe [x]
@@ -159,10 +169,12 @@ func TestCoreWatches(t *testing.T) {
 			> send observe [x]
 			closed denied
 			> hang up
+			> event jeopardy leases 0
 			> observer 1: denied
 			@20
 			> dial b session "s1" generation 2
-			@30 welcome 3s`,
+			@30 welcome 3s
+			> event safe leases 0`,
 
 		"a server that observes less: who was answered is within its limit": opened + `
 			observe x

@@ -168,6 +168,7 @@ func (c *core) refuseAll(why error) {
 		call.answer(nil, why)
 	}
 	c.dialled = nil
+	c.answerTTL(why)
 	c.endWatches(why, every)
 	for _, n := range c.numbers() {
 		if r := c.requests[n]; r.kind == callAcquire {

@@ -72,6 +72,10 @@ func (c *core) ask(r *request) {
 	m := &linkpb.Request{Number: r.number}
 	switch r.kind {
 	case callAcquire:
+		if t := r.calls[0].trace; t != nil {
+			m.Trace = true
+			t.taken(r.number, c.now)
+		}
 		w := &r.calls[0].wants
 		m.What = &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{
 			Names: w.names, Try: r.calls[0].try, Label: w.label, Ticket: r.ticket, Replaces: r.replaces,
@@ -100,6 +104,8 @@ func (c *core) begin(call *call) {
 			return
 		}
 		c.dialled = append(c.dialled, call)
+	case call.kind == callTTL:
+		c.setTTL(call)
 	case call.kind == callAcquire:
 		if len(c.requests) >= outstandingMax {
 			call.answer(nil, fmt.Errorf("%w: %d requests of this client are not answered", ErrExhausted, len(c.requests)))
@@ -159,6 +165,10 @@ func (c *core) beginOn(call *call) {
 // abandon forgets an acquire whose caller gave up. The server is told as far as
 // it may know of the request.
 func (c *core) abandon(call *call) {
+	if call.kind == callTTL {
+		c.abandonTTL(call)
+		return
+	}
 	r := call.request
 	if r == nil || c.requests[r.number] != r {
 		return

@@ -23,12 +23,17 @@ import (
 //	release 5, check 5   calls on the lease with token 5
 //	cancel 2             the caller of call 2 gives up
 //	welcome 3s lost=5    the server greets
-//	renewed 2            the server acknowledges a renewal
+//	ttl 5s               a call of SetTTL
+//	open                 a Dial waits for the session
+//	left 948             so many whole milliseconds of trust must be left
+//	renewed 2 5s         the server acknowledges a renewal; 3s when it says nothing
+//	                     else, and "none" for a server that says nothing at all
 //	granted 1 5          request 1 is granted with token 5, then fence=4, slot=2
 //	waiting 1, done 1
 //	observe x            an observer, numbered from 1 in the order of observers
 //	unobserve 1          it goes
 //	observed x 5 v       the server tells who holds x, with which value
+//	unseen x denied      the server tells that x is not observed, and why
 //	refused 1 held       with a reason and, for unavailable, a server
 //	closed gone          the server's last word
 //	down                 the stream breaks
@@ -111,6 +116,8 @@ func (s *script) input(f []string) {
 			s.taken[number(f[1])-1] = true
 			s.c.abandon(c)
 		}
+	case "open":
+		s.begin(newCall(callOpen))
 	case "close":
 		s.c.close(time.Second)
 	case "welcome":
@@ -127,7 +134,23 @@ func (s *script) input(f []string) {
 		}
 		s.hear(&linkpb.ServerMessage{Welcome: w})
 	case "renewed":
-		s.hear(&linkpb.ServerMessage{Renewal: number(f[1])})
+		ttl := 3 * time.Second
+		if len(f) > 2 {
+			ttl, _ = time.ParseDuration(f[2])
+		}
+		s.hear(&linkpb.ServerMessage{Renewal: number(f[1]), TtlNano: int64(ttl)})
+	case "left":
+		left := s.c.session.window.Remaining(s.c.now)
+		if shared, _ := s.c.session.standing.left(s.c.now); shared != left || left/time.Millisecond != time.Duration(number(f[1])) {
+			s.t.Fatalf("%v are left (%v for its leases), not %s ms", left, shared, f[1])
+		}
+	case "ttl":
+		c := newCall(callTTL)
+		var err error
+		if c.ttl, err = time.ParseDuration(f[1]); err != nil {
+			panic(err)
+		}
+		s.begin(c)
 	case "granted":
 		g := &linkpb.Granted{Token: number(f[2])}
 		names := []string{"x"}
@@ -156,6 +179,8 @@ func (s *script) input(f []string) {
 		s.hear(&linkpb.ServerMessage{Observed: []*linkpb.Observed{{
 			Name: f[1], Token: number(f[2]), Value: []byte(arg(3)), Label: "label",
 		}}})
+	case "unseen":
+		s.hear(&linkpb.ServerMessage{Observed: []*linkpb.Observed{{Name: f[1], Reason: reasonNamed(f[2]), Message: "because"}}})
 	case "waiting":
 		reply(&linkpb.Reply{What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{Ticket: []byte("ticket" + f[1])}}})
 	case "done":
@@ -231,6 +256,9 @@ func (s *script) carryOut() {
 		if len(a.hello.Held) > 0 || len(a.hello.Wanted) > 0 {
 			text += fmt.Sprintf(" held %v wanted %v", a.hello.Held, a.hello.Wanted)
 		}
+		if ttl := time.Duration(a.hello.TtlNano); ttl != 3*time.Second {
+			text += fmt.Sprintf(" ttl %v", ttl)
+		}
 		if a.hello.HighestToken > 0 {
 			text += fmt.Sprintf(" seen %d", a.hello.HighestToken)
 		}
@@ -249,6 +277,9 @@ func (s *script) carryOut() {
 		}
 		if m.Renewal != 0 {
 			text += fmt.Sprintf(" renewal %d", m.Renewal)
+		}
+		if m.TtlNano != 0 {
+			text += fmt.Sprintf(" ttl %v", time.Duration(m.TtlNano))
 		}
 		for _, r := range m.Requests {
 			text += " " + requestText(r)

@@ -25,6 +25,9 @@ func (c *core) showState() {
 		return
 	}
 	s := c.session.window.State(c.now)
+	if s == trust.Safe && c.session.refused {
+		s = trust.Jeopardy
+	}
 	if s == c.session.shown {
 		return
 	}
@@ -71,8 +74,7 @@ func (c *core) welcome(w *linkpb.Welcome, a *attempt) {
 	}
 	c.learnCell(w)
 	s.dead = s.dead[min(len(a.closing), len(s.dead)):]
-	s.ttl = time.Duration(w.TtlNano)
-	s.window.Ack(a.renewal, s.ttl)
+	c.greeted(a.renewal, time.Duration(w.TtlNano))
 	fresh := s.id == nil
 	if fresh {
 		s.id = w.Session
@@ -101,6 +103,7 @@ func (c *core) welcome(w *linkpb.Welcome, a *attempt) {
 		c.effects.close = true
 		return
 	}
+	c.greetedTTL()
 	for _, n := range c.line.cancels {
 		c.post(&linkpb.Request{Number: c.number(), What: &linkpb.Request_Cancel{Cancel: &linkpb.Cancel{Number: n}}})
 	}
@@ -154,9 +157,8 @@ func (c *core) drop(l *Lease, cause error) {
 
 // receive handles a message of the present stream.
 func (c *core) receive(m *linkpb.ServerMessage) {
-	if m.Renewal != 0 && c.session.window.Ack(m.Renewal, c.session.ttl) {
-		c.trusted()
-		c.confirmChecks(m.Renewal)
+	if m.Renewal != 0 {
+		c.renewed(m)
 	}
 	// Nothing may be granted in a session whose deadline has passed.
 	c.expire()
@@ -217,8 +219,7 @@ func (c *core) closed(w *linkpb.Closed) {
 		c.redirect(w.ActiveLink, why)
 	case linkpb.Reason_REASON_INVALID, linkpb.Reason_REASON_DENIED, linkpb.Reason_REASON_UNAUTHENTICATED,
 		linkpb.Reason_REASON_STORE_ROLLED_BACK:
-		c.failed(why)
-		c.refuseAll(why)
+		c.turnedAway(why)
 		if w.Reason == linkpb.Reason_REASON_STORE_ROLLED_BACK {
 			c.emit(StoreRolledBack, why)
 		}
@@ -226,6 +227,7 @@ func (c *core) closed(w *linkpb.Closed) {
 		// A server that observes less than we do would say so again and again.
 		c.endWatches(why, func(w *watch) bool { return w.asked && !w.live })
 		c.failed(why)
+		c.crowdedOut(why)
 	default:
 		c.failed(why)
 	}

@@ -364,6 +364,7 @@ func TestCore(t *testing.T) {
 			> send finished 1 1:acquire(x)
 			closed denied
 			> hang up
+			> event jeopardy leases 0
 			> call 1: denied`,
 
 		"closed by us": opened + `

@@ -138,22 +138,32 @@ func every(*watch) bool { return true }
 // endWatches tells the observers of some names that it is over.
 func (c *core) endWatches(why error, which func(*watch) bool) {
 	for _, name := range c.watches.names() {
-		w := c.watches.of[name]
-		if !which(w) {
-			continue
+		if w := c.watches.of[name]; which(w) {
+			c.endWatch(w, why)
 		}
-		for o := range w.observers {
-			o.end(why)
-		}
-		clear(w.observers)
-		c.watches.queue(w)
 	}
+}
+
+func (c *core) endWatch(w *watch, why error) {
+	for o := range w.observers {
+		o.end(why)
+	}
+	clear(w.observers)
+	c.watches.queue(w)
 }
 
 // observed handles what the server tells of a name.
 func (c *core) observed(m *linkpb.Observed) {
 	w := c.watches.of[m.Name]
 	if w == nil || !w.asked {
+		return
+	}
+	if m.Reason != linkpb.Reason_REASON_UNSPECIFIED {
+		if !w.live {
+			c.watches.open--
+		}
+		w.asked, w.live = false, false // there is nothing to be given up
+		c.endWatch(w, because(m.Reason, m.Message))
 		return
 	}
 	if !w.live {

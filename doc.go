@@ -15,6 +15,9 @@
 //   - Many readers or one writer ([Shared]), one of n places ([Slots]), several
 //     names at once ([Names]) and terms of a leader ([Client.Campaign]) are leases
 //     like any other, with the same deadline and their own fences.
+//   - A higher TTL ([Client.SetTTL]) counts when the server has confirmed it, a
+//     lower one at once.
+//   - A credential ([Options]) leaves this machine over TLS or not at all.
 //   - A lost connection is not a lost session. Requests keep their number, so
 //     that one asked twice is one request.
 //   - A lease that was lost never comes back. Its token is given up at the next

@@ -105,7 +105,9 @@ func because(reason linkpb.Reason, message string) error {
 	switch reason {
 	case linkpb.Reason_REASON_INVALID, linkpb.Reason_REASON_TOKEN_MISMATCH:
 		kind = ErrInvalid
-	case linkpb.Reason_REASON_UNAUTHENTICATED, linkpb.Reason_REASON_DENIED:
+	case linkpb.Reason_REASON_UNAUTHENTICATED:
+		kind = errUnauthenticated
+	case linkpb.Reason_REASON_DENIED:
 		kind = ErrDenied
 	case linkpb.Reason_REASON_GONE:
 		kind = ErrLost
@@ -121,6 +123,27 @@ func because(reason linkpb.Reason, message string) error {
 	}
 	return fmt.Errorf("%w: %s", kind, message)
 }
+
+// errUnauthenticated is the kind of ErrDenied that says why.
+var errUnauthenticated error = unauthenticatedError{}
+
+type unauthenticatedError struct{}
+
+func (unauthenticatedError) Error() string { return "unauthenticated" }
+
+// Is makes errors.Is match ErrDenied.
+func (unauthenticatedError) Is(target error) bool { return target == ErrDenied }
+
+// answeredError is a kind of ErrUnavailable where a server did answer: with why
+// it does not serve this client.
+type answeredError struct{ why error }
+
+func (e answeredError) Error() string { return e.why.Error() }
+
+// Is makes errors.Is match ErrUnavailable.
+func (e answeredError) Is(target error) bool { return target == ErrUnavailable }
+
+func (e answeredError) Unwrap() error { return e.why }
 
 // unreachedError says which server could not be reached, and why: a kind of
 // ErrUnavailable that needs no other words.
@@ -138,6 +161,9 @@ func unavailable(trouble error) error {
 	}
 	if errors.Is(trouble, ErrUnavailable) {
 		return trouble
+	}
+	if errors.Is(trouble, ErrDenied) || errors.Is(trouble, ErrExhausted) {
+		return answeredError{trouble}
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, trouble)
 }

@@ -216,3 +216,19 @@ func ExampleLease_Release() {
 	// <nil>
 	// <nil>
 }
+
+// A server that wants to know who asks: TLS, with the authorities that its
+// certificate is verified with, and a credential.
+func ExampleLoadTLS() {
+	config, err := pawl.LoadTLS("ca.pem", "", "")
+	if err != nil {
+		panic(err)
+	}
+	c, err := pawl.Dial(context.Background(), []string{"locks.example:7420"}, pawl.Options{
+		TLS: config, CredentialFile: "billing.credential",
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+}

@@ -101,6 +101,8 @@ func suffer(t *testing.T, r *rand.Rand) {
 			mine := rand.New(rand.NewPCG(r.Uint64(), 0))
 			workers.Go(func() { work(end, g, c, mine) })
 		}
+		moods := rand.New(rand.NewPCG(r.Uint64(), 0))
+		workers.Go(func() { change(end, t, c, moods) })
 	}
 	var watchers sync.WaitGroup
 	last := make([]pawl.Leader, len(paths))
@@ -163,6 +165,18 @@ func suffer(t *testing.T, r *rand.Rand) {
 	}
 	if g.grants < 20 {
 		t.Errorf("only %d grants", g.grants)
+	}
+}
+
+// change has a client change its mind about its TTL.
+func change(end context.Context, t *testing.T, c *pawl.Client, r *rand.Rand) {
+	for end.Err() == nil {
+		nap(time.Duration(r.IntN(8000)) * time.Millisecond)
+		ctx, cancel := context.WithTimeout(end, time.Duration(r.IntN(5000))*time.Millisecond)
+		if err := c.SetTTL(ctx, time.Duration(1000+r.IntN(4000))*time.Millisecond); err != nil && !errors.Is(err, ctx.Err()) {
+			t.Errorf("set the TTL: %v", err)
+		}
+		cancel()
 	}
 }
 

@@ -1,10 +1,10 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -13,12 +13,11 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/reach"
 )
 
@@ -29,6 +28,8 @@ const (
 	// about their bytes: a request has up to 64 names and a value.
 	requestsMax = 1024
 	bytesMax    = 1 << 20
+	// windowSize bounds the bytes of answers on their way.
+	windowSize = 1 << 20
 	// A connection on which nothing comes in is asked whether it lives: renewals
 	// of a long TTL are too rare to tell. Not more often than servers allow.
 	pingEvery    = 20 * time.Second
@@ -67,20 +68,26 @@ func (c *Client) open(a *attempt) *stream {
 		defer s.cancel()
 		err := s.run()
 		if s.ctx.Err() == nil {
-			s.deliver(lineEvent{err: explain(s.attempt.server, err), refused: denied(err)})
+			s.deliver(lineEvent{err: explain(s.attempt, err), refused: denied(err)})
 		}
 	})
 	return s
 }
 
-func explain(server string, err error) error {
+func explain(a *attempt, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return errors.New("the server ended the stream")
 	}
-	if denied(err) {
-		return fmt.Errorf("%w: %s", ErrDenied, status.Convert(err).Message())
+	switch status.Code(err) {
+	case codes.Unauthenticated:
+		return because(linkpb.Reason_REASON_UNAUTHENTICATED, status.Convert(err).Message())
+	case codes.PermissionDenied:
+		return because(linkpb.Reason_REASON_DENIED, status.Convert(err).Message())
+	case codes.ResourceExhausted:
+		return because(linkpb.Reason_REASON_EXHAUSTED, status.Convert(err).Message())
 	}
-	if unreached := reach.Of(server, err); unreached != nil {
+	if unreached := reach.Of(a.server, err); unreached != nil {
+		unreached.By = a.sentBy
 		return &unreachedError{unreached}
 	}
 	return errors.New(status.Convert(err).Message())
@@ -129,6 +136,9 @@ func (s *stream) run() error {
 		if err != nil {
 			return err
 		}
+		if s.client.tracer != nil {
+			s.client.tracer.heard(m)
+		}
 		s.deliver(lineEvent{message: m})
 		if first {
 			sender.Go(func() { s.send(st) })
@@ -150,6 +160,9 @@ func (s *stream) send(st attachStream) {
 			for m != nil {
 				var rest *linkpb.ClientMessage
 				m, rest = split(m)
+				if s.client.tracer != nil {
+					s.client.tracer.sending(m)
+				}
 				if st.Send(m) != nil {
 					return // the receiver is told why
 				}
@@ -196,6 +209,7 @@ func (s *stream) put(m *linkpb.ClientMessage) {
 		p := s.pending[n-1]
 		p.FinishedBelow = max(p.FinishedBelow, m.FinishedBelow)
 		p.Renewal = max(p.Renewal, m.Renewal)
+		p.TtlNano = cmp.Or(m.TtlNano, p.TtlNano)
 		p.Requests = append(p.Requests, m.Requests...)
 		p.Observe = append(p.Observe, m.Observe...)
 		p.Unobserve = append(p.Unobserve, m.Unobserve...)
@@ -218,9 +232,12 @@ func (s *stream) take() []*linkpb.ClientMessage {
 // connect makes a connection of its own for every attempt: one that is stuck
 // takes nothing else down with it.
 func (c *Client) connect(server string) (*grpc.ClientConn, error) {
-	creds := insecure.NewCredentials()
-	if c.options.TLS != nil {
-		creds = credentials.NewTLS(c.options.TLS)
+	var secret string
+	if c.secret != nil {
+		var err error
+		if secret, err = c.secret(); err != nil {
+			return nil, err
+		}
 	}
 	dial := c.dialServer
 	if dial == nil {
@@ -228,14 +245,19 @@ func (c *Client) connect(server string) (*grpc.ClientConn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", server)
 		}
 	}
-	return grpc.NewClient("passthrough:///"+server,
-		grpc.WithTransportCredentials(creds),
-		grpc.WithContextDialer(dial),
+	options, err := bearer.Options(server, c.options.TLS, secret, dial, c.dialServer != nil)
+	if err != nil {
+		return nil, err
+	}
+	return grpc.NewClient("passthrough:///"+server, append(options,
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingPatience}),
+		// gRPC would measure what the network bears by a ping for every message.
+		grpc.WithStaticStreamWindowSize(windowSize),
+		grpc.WithStaticConnWindowSize(windowSize),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax)),
-	)
+	)...)
 }
 
 // receiveError finds the reason of a failed Send, which only Recv knows.

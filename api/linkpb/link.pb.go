@@ -151,7 +151,7 @@ func (x Notice_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Notice_Kind.Descriptor instead.
 func (Notice_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{18, 0}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{19, 0}
 }
 
 type ClientMessage struct {
@@ -167,8 +167,11 @@ type ClientMessage struct {
 	Close bool `protobuf:"varint,5,opt,name=close,proto3" json:"close,omitempty"`
 	// Names to be told of, now and at every change of their holder, and names no
 	// longer to be told of. A new stream observes nothing.
-	Observe       []string `protobuf:"bytes,6,rep,name=observe,proto3" json:"observe,omitempty"`
-	Unobserve     []string `protobuf:"bytes,7,rep,name=unobserve,proto3" json:"unobserve,omitempty"`
+	Observe   []string `protobuf:"bytes,6,rep,name=observe,proto3" json:"observe,omitempty"`
+	Unobserve []string `protobuf:"bytes,7,rep,name=unobserve,proto3" json:"unobserve,omitempty"`
+	// From now on this and every later renewal asks for this TTL; 0: for the one
+	// that was asked for last. It goes with a renewal, whose answer confirms it.
+	TtlNano       int64 `protobuf:"varint,8,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,6 +255,13 @@ func (x *ClientMessage) GetUnobserve() []string {
 	return nil
 }
 
+func (x *ClientMessage) GetTtlNano() int64 {
+	if x != nil {
+		return x.TtlNano
+	}
+	return 0
+}
+
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of the link protocol: 1. A server talks to its neighbours.
@@ -265,8 +275,10 @@ type Hello struct {
 	Session []byte `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
 	// Generation of the stream within the session, rising; older ones are cut.
 	Generation uint64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
-	TtlNano    int64  `protobuf:"varint,7,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
-	Label      string `protobuf:"bytes,8,opt,name=label,proto3" json:"label,omitempty"`
+	// The TTL that is asked for, as in a renewal; 0: the server's default for a
+	// new session, and what it has for one that goes on.
+	TtlNano int64  `protobuf:"varint,7,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
+	Label   string `protobuf:"bytes,8,opt,name=label,proto3" json:"label,omitempty"`
 	// Tokens of the leases that the client still wants. What it does not name
 	// is released; what the cell lacks comes back in Welcome.lost.
 	Held []uint64 `protobuf:"varint,9,rep,packed,name=held,proto3" json:"held,omitempty"`
@@ -387,7 +399,9 @@ type Request struct {
 	//	*Request_Release
 	//	*Request_Cancel
 	//	*Request_Check
-	What          isRequest_What `protobuf_oneof:"what"`
+	What isRequest_What `protobuf_oneof:"what"`
+	// The answer shall tell when the request was where; for an acquire.
+	Trace         bool `protobuf:"varint,6,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +484,13 @@ func (x *Request) GetCheck() *Check {
 		}
 	}
 	return nil
+}
+
+func (x *Request) GetTrace() bool {
+	if x != nil {
+		return x.Trace
+	}
+	return false
 }
 
 type isRequest_What interface {
@@ -761,8 +782,11 @@ type ServerMessage struct {
 	Replies []*Reply  `protobuf:"bytes,3,rep,name=replies,proto3" json:"replies,omitempty"`
 	Notices []*Notice `protobuf:"bytes,4,rep,name=notices,proto3" json:"notices,omitempty"`
 	// The session has ended; nothing follows.
-	Closed        *Closed     `protobuf:"bytes,5,opt,name=closed,proto3" json:"closed,omitempty"`
-	Observed      []*Observed `protobuf:"bytes,6,rep,name=observed,proto3" json:"observed,omitempty"`
+	Closed   *Closed     `protobuf:"bytes,5,opt,name=closed,proto3" json:"closed,omitempty"`
+	Observed []*Observed `protobuf:"bytes,6,rep,name=observed,proto3" json:"observed,omitempty"`
+	// What that renewal is good for, from its sending; 0: the server does not know
+	// TTLs that change.
+	TtlNano       int64 `protobuf:"varint,7,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,13 +863,24 @@ func (x *ServerMessage) GetObserved() []*Observed {
 	return nil
 }
 
+func (x *ServerMessage) GetTtlNano() int64 {
+	if x != nil {
+		return x.TtlNano
+	}
+	return 0
+}
+
 // Observed tells who holds a name: the first holder, token 0 when it is free.
 type Observed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
-	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
-	Label         string                 `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Token uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	Value []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	Label string                 `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	// Why the name is not observed, and nothing more is told of it; UNSPECIFIED: it
+	// is.
+	Reason        Reason `protobuf:"varint,5,opt,name=reason,proto3,enum=pawl.link.v1.Reason" json:"reason,omitempty"`
+	Message       string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -904,6 +939,20 @@ func (x *Observed) GetValue() []byte {
 func (x *Observed) GetLabel() string {
 	if x != nil {
 		return x.Label
+	}
+	return ""
+}
+
+func (x *Observed) GetReason() Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Reason_REASON_UNSPECIFIED
+}
+
+func (x *Observed) GetMessage() string {
+	if x != nil {
+		return x.Message
 	}
 	return ""
 }
@@ -1090,7 +1139,9 @@ type Reply struct {
 	//	*Reply_Waiting
 	//	*Reply_Done
 	//	*Reply_Refused
-	What          isReply_What `protobuf_oneof:"what"`
+	What isReply_What `protobuf_oneof:"what"`
+	// Of a granted acquire that asked for it.
+	Trace         *Trace `protobuf:"bytes,6,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1175,6 +1226,13 @@ func (x *Reply) GetRefused() *Refused {
 	return nil
 }
 
+func (x *Reply) GetTrace() *Trace {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
 type isReply_What interface {
 	isReply_What()
 }
@@ -1203,6 +1261,111 @@ func (*Reply_Done) isReply_What() {}
 
 func (*Reply_Refused) isReply_What() {}
 
+// Trace tells when an acquire was where, in nanoseconds since the server had
+// read it: no clock of another machine is compared.
+type Trace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It stood in the intake; a turn took it; the lock table granted it.
+	QueuedNano  int64 `protobuf:"varint,1,opt,name=queued_nano,json=queuedNano,proto3" json:"queued_nano,omitempty"`
+	TakenNano   int64 `protobuf:"varint,2,opt,name=taken_nano,json=takenNano,proto3" json:"taken_nano,omitempty"`
+	DecidedNano int64 `protobuf:"varint,3,opt,name=decided_nano,json=decidedNano,proto3" json:"decided_nano,omitempty"`
+	// Its batch was closed; went to the store; had landed.
+	ClosedNano    int64 `protobuf:"varint,4,opt,name=closed_nano,json=closedNano,proto3" json:"closed_nano,omitempty"`
+	AppendingNano int64 `protobuf:"varint,5,opt,name=appending_nano,json=appendingNano,proto3" json:"appending_nano,omitempty"`
+	LandedNano    int64 `protobuf:"varint,6,opt,name=landed_nano,json=landedNano,proto3" json:"landed_nano,omitempty"`
+	// The answer was final; stood in the message that it leaves in.
+	FinalNano     int64 `protobuf:"varint,7,opt,name=final_nano,json=finalNano,proto3" json:"final_nano,omitempty"`
+	SentNano      int64 `protobuf:"varint,8,opt,name=sent_nano,json=sentNano,proto3" json:"sent_nano,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trace) Reset() {
+	*x = Trace{}
+	mi := &file_linkpb_link_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trace) ProtoMessage() {}
+
+func (x *Trace) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trace.ProtoReflect.Descriptor instead.
+func (*Trace) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Trace) GetQueuedNano() int64 {
+	if x != nil {
+		return x.QueuedNano
+	}
+	return 0
+}
+
+func (x *Trace) GetTakenNano() int64 {
+	if x != nil {
+		return x.TakenNano
+	}
+	return 0
+}
+
+func (x *Trace) GetDecidedNano() int64 {
+	if x != nil {
+		return x.DecidedNano
+	}
+	return 0
+}
+
+func (x *Trace) GetClosedNano() int64 {
+	if x != nil {
+		return x.ClosedNano
+	}
+	return 0
+}
+
+func (x *Trace) GetAppendingNano() int64 {
+	if x != nil {
+		return x.AppendingNano
+	}
+	return 0
+}
+
+func (x *Trace) GetLandedNano() int64 {
+	if x != nil {
+		return x.LandedNano
+	}
+	return 0
+}
+
+func (x *Trace) GetFinalNano() int64 {
+	if x != nil {
+		return x.FinalNano
+	}
+	return 0
+}
+
+func (x *Trace) GetSentNano() int64 {
+	if x != nil {
+		return x.SentNano
+	}
+	return 0
+}
+
 type Granted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1213,7 +1376,7 @@ type Granted struct {
 
 func (x *Granted) Reset() {
 	*x = Granted{}
-	mi := &file_linkpb_link_proto_msgTypes[12]
+	mi := &file_linkpb_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1388,7 @@ func (x *Granted) String() string {
 func (*Granted) ProtoMessage() {}
 
 func (x *Granted) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[12]
+	mi := &file_linkpb_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1401,7 @@ func (x *Granted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Granted.ProtoReflect.Descriptor instead.
 func (*Granted) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{12}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Granted) GetToken() uint64 {
@@ -1266,7 +1429,7 @@ type Fence struct {
 
 func (x *Fence) Reset() {
 	*x = Fence{}
-	mi := &file_linkpb_link_proto_msgTypes[13]
+	mi := &file_linkpb_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1441,7 @@ func (x *Fence) String() string {
 func (*Fence) ProtoMessage() {}
 
 func (x *Fence) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[13]
+	mi := &file_linkpb_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1454,7 @@ func (x *Fence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fence.ProtoReflect.Descriptor instead.
 func (*Fence) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{13}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Fence) GetName() string {
@@ -1324,7 +1487,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_linkpb_link_proto_msgTypes[14]
+	mi := &file_linkpb_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1499,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[14]
+	mi := &file_linkpb_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1512,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{14}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Waiting) GetTicket() []byte {
@@ -1367,7 +1530,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_linkpb_link_proto_msgTypes[15]
+	mi := &file_linkpb_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1542,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[15]
+	mi := &file_linkpb_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1555,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{15}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{16}
 }
 
 type Refused struct {
@@ -1413,7 +1576,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_linkpb_link_proto_msgTypes[16]
+	mi := &file_linkpb_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1588,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[16]
+	mi := &file_linkpb_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1601,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{16}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Refused) GetReason() Reason {
@@ -1494,13 +1657,15 @@ type Holder struct {
 	Shared        bool   `protobuf:"varint,6,opt,name=shared,proto3" json:"shared,omitempty"`
 	Slot          uint32 `protobuf:"varint,7,opt,name=slot,proto3" json:"slot,omitempty"`
 	Breaking      bool   `protobuf:"varint,8,opt,name=breaking,proto3" json:"breaking,omitempty"`
+	// Who it is, where callers prove that; the label is what it says.
+	Identity      string `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_linkpb_link_proto_msgTypes[17]
+	mi := &file_linkpb_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1677,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[17]
+	mi := &file_linkpb_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1690,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{17}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Holder) GetToken() uint64 {
@@ -1584,6 +1749,13 @@ func (x *Holder) GetBreaking() bool {
 	return false
 }
 
+func (x *Holder) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
 type Notice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1595,7 +1767,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_linkpb_link_proto_msgTypes[18]
+	mi := &file_linkpb_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1779,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[18]
+	mi := &file_linkpb_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1792,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{18}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Notice) GetToken() uint64 {
@@ -1654,7 +1826,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[19]
+	mi := &file_linkpb_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1838,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[19]
+	mi := &file_linkpb_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1851,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{19}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OpenSessionRequest) GetTtlNano() int64 {
@@ -1706,7 +1878,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[20]
+	mi := &file_linkpb_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1890,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[20]
+	mi := &file_linkpb_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1903,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{20}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OpenSessionResponse) GetSession() string {
@@ -1749,15 +1921,17 @@ func (x *OpenSessionResponse) GetTtlNano() int64 {
 }
 
 type RenewSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// Another TTL from now on; 0: the one that was asked for last.
+	TtlNano       int64 `protobuf:"varint,2,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RenewSessionRequest) Reset() {
 	*x = RenewSessionRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[21]
+	mi := &file_linkpb_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1943,7 @@ func (x *RenewSessionRequest) String() string {
 func (*RenewSessionRequest) ProtoMessage() {}
 
 func (x *RenewSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[21]
+	mi := &file_linkpb_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1956,7 @@ func (x *RenewSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSessionRequest.ProtoReflect.Descriptor instead.
 func (*RenewSessionRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{21}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RenewSessionRequest) GetSession() string {
@@ -1792,16 +1966,24 @@ func (x *RenewSessionRequest) GetSession() string {
 	return ""
 }
 
+func (x *RenewSessionRequest) GetTtlNano() int64 {
+	if x != nil {
+		return x.TtlNano
+	}
+	return 0
+}
+
 type RenewSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TtlNano       int64                  `protobuf:"varint,1,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What this renewal is good for, from its sending.
+	TtlNano       int64 `protobuf:"varint,1,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RenewSessionResponse) Reset() {
 	*x = RenewSessionResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[22]
+	mi := &file_linkpb_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1995,7 @@ func (x *RenewSessionResponse) String() string {
 func (*RenewSessionResponse) ProtoMessage() {}
 
 func (x *RenewSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[22]
+	mi := &file_linkpb_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +2008,7 @@ func (x *RenewSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSessionResponse.ProtoReflect.Descriptor instead.
 func (*RenewSessionResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{22}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RenewSessionResponse) GetTtlNano() int64 {
@@ -1845,7 +2027,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[23]
+	mi := &file_linkpb_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2039,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[23]
+	mi := &file_linkpb_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2052,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{23}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -1888,7 +2070,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[24]
+	mi := &file_linkpb_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2082,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[24]
+	mi := &file_linkpb_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2095,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{24}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{25}
 }
 
 type AcquireRequest struct {
@@ -1938,7 +2120,7 @@ type AcquireRequest struct {
 
 func (x *AcquireRequest) Reset() {
 	*x = AcquireRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[25]
+	mi := &file_linkpb_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2132,7 @@ func (x *AcquireRequest) String() string {
 func (*AcquireRequest) ProtoMessage() {}
 
 func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[25]
+	mi := &file_linkpb_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2145,7 @@ func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
 func (*AcquireRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{25}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AcquireRequest) GetName() string {
@@ -2062,7 +2244,7 @@ type AcquireResponse struct {
 
 func (x *AcquireResponse) Reset() {
 	*x = AcquireResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[26]
+	mi := &file_linkpb_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2256,7 @@ func (x *AcquireResponse) String() string {
 func (*AcquireResponse) ProtoMessage() {}
 
 func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[26]
+	mi := &file_linkpb_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2269,7 @@ func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireResponse.ProtoReflect.Descriptor instead.
 func (*AcquireResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{26}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AcquireResponse) GetLease() string {
@@ -2161,15 +2343,17 @@ func (x *AcquireResponse) GetFences() []*Fence {
 }
 
 type RenewLeaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Lease string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	// As in RenewSessionRequest.
+	TtlNano       int64 `protobuf:"varint,2,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RenewLeaseRequest) Reset() {
 	*x = RenewLeaseRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[27]
+	mi := &file_linkpb_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2365,7 @@ func (x *RenewLeaseRequest) String() string {
 func (*RenewLeaseRequest) ProtoMessage() {}
 
 func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[27]
+	mi := &file_linkpb_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2378,7 @@ func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RenewLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{27}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RenewLeaseRequest) GetLease() string {
@@ -2202,6 +2386,13 @@ func (x *RenewLeaseRequest) GetLease() string {
 		return x.Lease
 	}
 	return ""
+}
+
+func (x *RenewLeaseRequest) GetTtlNano() int64 {
+	if x != nil {
+		return x.TtlNano
+	}
+	return 0
 }
 
 type RenewLeaseResponse struct {
@@ -2217,7 +2408,7 @@ type RenewLeaseResponse struct {
 
 func (x *RenewLeaseResponse) Reset() {
 	*x = RenewLeaseResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[28]
+	mi := &file_linkpb_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2420,7 @@ func (x *RenewLeaseResponse) String() string {
 func (*RenewLeaseResponse) ProtoMessage() {}
 
 func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[28]
+	mi := &file_linkpb_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2433,7 @@ func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseResponse.ProtoReflect.Descriptor instead.
 func (*RenewLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{28}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RenewLeaseResponse) GetSession() string {
@@ -2282,7 +2473,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[29]
+	mi := &file_linkpb_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2485,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[29]
+	mi := &file_linkpb_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2498,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{29}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseRequest) GetLease() string {
@@ -2325,7 +2516,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[30]
+	mi := &file_linkpb_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2528,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[30]
+	mi := &file_linkpb_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2541,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{30}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{31}
 }
 
 type ListRequest struct {
@@ -2367,7 +2558,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[31]
+	mi := &file_linkpb_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2570,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[31]
+	mi := &file_linkpb_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2583,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{31}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListRequest) GetName() string {
@@ -2433,7 +2624,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[32]
+	mi := &file_linkpb_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2445,7 +2636,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[32]
+	mi := &file_linkpb_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2649,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{32}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListResponse) GetLocks() []*Lock {
@@ -2494,7 +2685,7 @@ type Lock struct {
 
 func (x *Lock) Reset() {
 	*x = Lock{}
-	mi := &file_linkpb_link_proto_msgTypes[33]
+	mi := &file_linkpb_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2697,7 @@ func (x *Lock) String() string {
 func (*Lock) ProtoMessage() {}
 
 func (x *Lock) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[33]
+	mi := &file_linkpb_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2710,7 @@ func (x *Lock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lock.ProtoReflect.Descriptor instead.
 func (*Lock) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{33}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Lock) GetName() string {
@@ -2576,13 +2767,14 @@ type Waiter struct {
 	Holder        string                 `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
 	Label         string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
 	Shared        bool                   `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
+	Identity      string                 `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waiter) Reset() {
 	*x = Waiter{}
-	mi := &file_linkpb_link_proto_msgTypes[34]
+	mi := &file_linkpb_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2786,7 @@ func (x *Waiter) String() string {
 func (*Waiter) ProtoMessage() {}
 
 func (x *Waiter) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[34]
+	mi := &file_linkpb_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2799,7 @@ func (x *Waiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiter.ProtoReflect.Descriptor instead.
 func (*Waiter) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{34}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Waiter) GetHolder() string {
@@ -2631,6 +2823,13 @@ func (x *Waiter) GetShared() bool {
 	return false
 }
 
+func (x *Waiter) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
 type BreakRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2643,7 +2842,7 @@ type BreakRequest struct {
 
 func (x *BreakRequest) Reset() {
 	*x = BreakRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[35]
+	mi := &file_linkpb_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2854,7 @@ func (x *BreakRequest) String() string {
 func (*BreakRequest) ProtoMessage() {}
 
 func (x *BreakRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[35]
+	mi := &file_linkpb_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2867,7 @@ func (x *BreakRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakRequest.ProtoReflect.Descriptor instead.
 func (*BreakRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{35}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BreakRequest) GetName() string {
@@ -2709,7 +2908,7 @@ type BreakResponse struct {
 
 func (x *BreakResponse) Reset() {
 	*x = BreakResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[36]
+	mi := &file_linkpb_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2920,7 @@ func (x *BreakResponse) String() string {
 func (*BreakResponse) ProtoMessage() {}
 
 func (x *BreakResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[36]
+	mi := &file_linkpb_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2933,7 @@ func (x *BreakResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakResponse.ProtoReflect.Descriptor instead.
 func (*BreakResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{36}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BreakResponse) GetEnded() bool {
@@ -2752,7 +2951,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[37]
+	mi := &file_linkpb_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2963,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[37]
+	mi := &file_linkpb_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2976,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{37}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{38}
 }
 
 type StatusResponse struct {
@@ -2802,14 +3001,27 @@ type StatusResponse struct {
 	RolledBack       bool   `protobuf:"varint,17,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`
 	Version          string `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`
 	// Acquires are refused for want of room.
-	Tight         bool `protobuf:"varint,19,opt,name=tight,proto3" json:"tight,omitempty"`
+	Tight bool `protobuf:"varint,19,opt,name=tight,proto3" json:"tight,omitempty"`
+	// How many revisions of its past the store keeps; 0: unknown.
+	StoreHistory int64 `protobuf:"varint,20,opt,name=store_history,json=storeHistory,proto3" json:"store_history,omitempty"`
+	// What an operator should do something about; empty: nothing.
+	StoreWarning string `protobuf:"bytes,21,opt,name=store_warning,json=storeWarning,proto3" json:"store_warning,omitempty"`
+	// "active", "standby" while another server is, or "waiting" while this one
+	// knows of none; empty: the server is older than this field. What is counted
+	// here is 0 but from the active one.
+	Role string `protobuf:"bytes,22,opt,name=role,proto3" json:"role,omitempty"`
+	// The connection that this came by is secured; callers prove who they are.
+	Tls  bool `protobuf:"varint,24,opt,name=tls,proto3" json:"tls,omitempty"`
+	Auth bool `protobuf:"varint,25,opt,name=auth,proto3" json:"auth,omitempty"`
+	// The caller may not see the state in full: all counts are left out.
+	Partial       bool `protobuf:"varint,26,opt,name=partial,proto3" json:"partial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[38]
+	mi := &file_linkpb_link_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +3033,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[38]
+	mi := &file_linkpb_link_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +3046,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{38}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StatusResponse) GetCell() string {
@@ -2970,6 +3182,48 @@ func (x *StatusResponse) GetTight() bool {
 	return false
 }
 
+func (x *StatusResponse) GetStoreHistory() int64 {
+	if x != nil {
+		return x.StoreHistory
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetStoreWarning() string {
+	if x != nil {
+		return x.StoreWarning
+	}
+	return ""
+}
+
+func (x *StatusResponse) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *StatusResponse) GetTls() bool {
+	if x != nil {
+		return x.Tls
+	}
+	return false
+}
+
+func (x *StatusResponse) GetAuth() bool {
+	if x != nil {
+		return x.Auth
+	}
+	return false
+}
+
+func (x *StatusResponse) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
 // RefusedDetail goes with the gRPC status of a refused unary call.
 type RefusedDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2980,7 +3234,7 @@ type RefusedDetail struct {
 
 func (x *RefusedDetail) Reset() {
 	*x = RefusedDetail{}
-	mi := &file_linkpb_link_proto_msgTypes[39]
+	mi := &file_linkpb_link_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3246,7 @@ func (x *RefusedDetail) String() string {
 func (*RefusedDetail) ProtoMessage() {}
 
 func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[39]
+	mi := &file_linkpb_link_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3259,7 @@ func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedDetail.ProtoReflect.Descriptor instead.
 func (*RefusedDetail) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{39}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RefusedDetail) GetRefused() *Refused {
@@ -3019,7 +3273,7 @@ var File_linkpb_link_proto protoreflect.FileDescriptor
 
 const file_linkpb_link_proto_rawDesc = "" +
 	"\n" +
-	"\x11linkpb/link.proto\x12\fpawl.link.v1\"\xfc\x01\n" +
+	"\x11linkpb/link.proto\x12\fpawl.link.v1\"\x97\x02\n" +
 	"\rClientMessage\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x13.pawl.link.v1.HelloR\x05hello\x12%\n" +
 	"\x0efinished_below\x18\x02 \x01(\x04R\rfinishedBelow\x12\x18\n" +
@@ -3027,7 +3281,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x03(\v2\x15.pawl.link.v1.RequestR\brequests\x12\x14\n" +
 	"\x05close\x18\x05 \x01(\bR\x05close\x12\x18\n" +
 	"\aobserve\x18\x06 \x03(\tR\aobserve\x12\x1c\n" +
-	"\tunobserve\x18\a \x03(\tR\tunobserve\"\x8d\x02\n" +
+	"\tunobserve\x18\a \x03(\tR\tunobserve\x12\x19\n" +
+	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\x8d\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -3041,13 +3296,14 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05label\x18\b \x01(\tR\x05label\x12\x12\n" +
 	"\x04held\x18\t \x03(\x04R\x04held\x12\x16\n" +
 	"\x06wanted\x18\n" +
-	" \x03(\x04R\x06wanted\"\xec\x01\n" +
+	" \x03(\x04R\x06wanted\"\x82\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
 	"\aacquire\x18\x02 \x01(\v2\x15.pawl.link.v1.AcquireH\x00R\aacquire\x121\n" +
 	"\arelease\x18\x03 \x01(\v2\x15.pawl.link.v1.ReleaseH\x00R\arelease\x12.\n" +
 	"\x06cancel\x18\x04 \x01(\v2\x14.pawl.link.v1.CancelH\x00R\x06cancel\x12+\n" +
-	"\x05check\x18\x05 \x01(\v2\x13.pawl.link.v1.CheckH\x00R\x05checkB\x06\n" +
+	"\x05check\x18\x05 \x01(\v2\x13.pawl.link.v1.CheckH\x00R\x05check\x12\x14\n" +
+	"\x05trace\x18\x06 \x01(\bR\x05traceB\x06\n" +
 	"\x04what\"\xe7\x01\n" +
 	"\aAcquire\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x10\n" +
@@ -3064,19 +3320,22 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x06Cancel\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\x1d\n" +
 	"\x05Check\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\x04R\x05token\"\x9b\x02\n" +
+	"\x05token\x18\x01 \x01(\x04R\x05token\"\xb6\x02\n" +
 	"\rServerMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x15.pawl.link.v1.WelcomeR\awelcome\x12\x18\n" +
 	"\arenewal\x18\x02 \x01(\x04R\arenewal\x12-\n" +
 	"\areplies\x18\x03 \x03(\v2\x13.pawl.link.v1.ReplyR\areplies\x12.\n" +
 	"\anotices\x18\x04 \x03(\v2\x14.pawl.link.v1.NoticeR\anotices\x12,\n" +
 	"\x06closed\x18\x05 \x01(\v2\x14.pawl.link.v1.ClosedR\x06closed\x122\n" +
-	"\bobserved\x18\x06 \x03(\v2\x16.pawl.link.v1.ObservedR\bobserved\"`\n" +
+	"\bobserved\x18\x06 \x03(\v2\x16.pawl.link.v1.ObservedR\bobserved\x12\x19\n" +
+	"\bttl_nano\x18\a \x01(\x03R\attlNano\"\xa8\x01\n" +
 	"\bObserved\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\fR\x05value\x12\x14\n" +
-	"\x05label\x18\x04 \x01(\tR\x05label\"\xfb\x01\n" +
+	"\x05label\x18\x04 \x01(\tR\x05label\x12,\n" +
+	"\x06reason\x18\x05 \x01(\x0e2\x14.pawl.link.v1.ReasonR\x06reason\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\"\xfb\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -3092,14 +3351,29 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\x0e2\x14.pawl.link.v1.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1f\n" +
 	"\vactive_link\x18\x03 \x01(\tR\n" +
-	"activeLink\"\xea\x01\n" +
+	"activeLink\"\x95\x02\n" +
 	"\x05Reply\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
 	"\agranted\x18\x02 \x01(\v2\x15.pawl.link.v1.GrantedH\x00R\agranted\x121\n" +
 	"\awaiting\x18\x03 \x01(\v2\x15.pawl.link.v1.WaitingH\x00R\awaiting\x12(\n" +
 	"\x04done\x18\x04 \x01(\v2\x12.pawl.link.v1.DoneH\x00R\x04done\x121\n" +
-	"\arefused\x18\x05 \x01(\v2\x15.pawl.link.v1.RefusedH\x00R\arefusedB\x06\n" +
-	"\x04what\"L\n" +
+	"\arefused\x18\x05 \x01(\v2\x15.pawl.link.v1.RefusedH\x00R\arefused\x12)\n" +
+	"\x05trace\x18\x06 \x01(\v2\x13.pawl.link.v1.TraceR\x05traceB\x06\n" +
+	"\x04what\"\x8f\x02\n" +
+	"\x05Trace\x12\x1f\n" +
+	"\vqueued_nano\x18\x01 \x01(\x03R\n" +
+	"queuedNano\x12\x1d\n" +
+	"\n" +
+	"taken_nano\x18\x02 \x01(\x03R\ttakenNano\x12!\n" +
+	"\fdecided_nano\x18\x03 \x01(\x03R\vdecidedNano\x12\x1f\n" +
+	"\vclosed_nano\x18\x04 \x01(\x03R\n" +
+	"closedNano\x12%\n" +
+	"\x0eappending_nano\x18\x05 \x01(\x03R\rappendingNano\x12\x1f\n" +
+	"\vlanded_nano\x18\x06 \x01(\x03R\n" +
+	"landedNano\x12\x1d\n" +
+	"\n" +
+	"final_nano\x18\a \x01(\x03R\tfinalNano\x12\x1b\n" +
+	"\tsent_nano\x18\b \x01(\x03R\bsentNano\"L\n" +
 	"\aGranted\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12+\n" +
 	"\x06fences\x18\x02 \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\"E\n" +
@@ -3117,7 +3391,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x10retry_after_nano\x18\x04 \x01(\x03R\x0eretryAfterNano\x12\x1f\n" +
 	"\vactive_link\x18\x05 \x01(\tR\n" +
 	"activeLink\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04name\"\xe4\x01\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\"\x80\x02\n" +
 	"\x06Holder\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x14\n" +
@@ -3126,7 +3400,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x0fexpires_in_nano\x18\x05 \x01(\x03R\rexpiresInNano\x12\x16\n" +
 	"\x06shared\x18\x06 \x01(\bR\x06shared\x12\x12\n" +
 	"\x04slot\x18\a \x01(\rR\x04slot\x12\x1a\n" +
-	"\bbreaking\x18\b \x01(\bR\bbreaking\"\xa7\x01\n" +
+	"\bbreaking\x18\b \x01(\bR\bbreaking\x12\x1a\n" +
+	"\bidentity\x18\t \x01(\tR\bidentity\"\xa7\x01\n" +
 	"\x06Notice\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.pawl.link.v1.Notice.KindR\x04kind\x12\x16\n" +
@@ -3140,9 +3415,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05label\x18\x02 \x01(\tR\x05label\"J\n" +
 	"\x13OpenSessionResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
-	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"/\n" +
+	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"J\n" +
 	"\x13RenewSessionRequest\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\"1\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
+	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"1\n" +
 	"\x14RenewSessionResponse\x12\x19\n" +
 	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"/\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
@@ -3174,9 +3450,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"waitedNano\x12\x12\n" +
 	"\x04slot\x18\t \x01(\rR\x04slot\x12+\n" +
 	"\x06fences\x18\n" +
-	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\")\n" +
+	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\"D\n" +
 	"\x11RenewLeaseRequest\x12\x14\n" +
-	"\x05lease\x18\x01 \x01(\tR\x05lease\"}\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x19\n" +
+	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"}\n" +
 	"\x12RenewLeaseResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
 	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\x12\x1a\n" +
@@ -3201,11 +3478,12 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x01(\fR\x05value\x12\x14\n" +
 	"\x05slots\x18\x05 \x01(\rR\x05slots\x12&\n" +
 	"\x0fclosed_for_nano\x18\x06 \x01(\x03R\rclosedForNano\x12\x15\n" +
-	"\x06in_use\x18\a \x01(\rR\x05inUse\"N\n" +
+	"\x06in_use\x18\a \x01(\rR\x05inUse\"j\n" +
 	"\x06Waiter\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x16\n" +
-	"\x06shared\x18\x03 \x01(\bR\x06shared\"b\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\x12\x1a\n" +
+	"\bidentity\x18\x04 \x01(\tR\bidentity\"b\n" +
 	"\fBreakRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
@@ -3213,7 +3491,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x03now\x18\x04 \x01(\bR\x03now\"%\n" +
 	"\rBreakResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\"\x0f\n" +
-	"\rStatusRequest\"\xc9\x04\n" +
+	"\rStatusRequest\"\xe7\x05\n" +
 	"\x0eStatusResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1f\n" +
@@ -3237,7 +3515,13 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\vrolled_back\x18\x11 \x01(\bR\n" +
 	"rolledBack\x12\x18\n" +
 	"\aversion\x18\x12 \x01(\tR\aversion\x12\x14\n" +
-	"\x05tight\x18\x13 \x01(\bR\x05tight\"@\n" +
+	"\x05tight\x18\x13 \x01(\bR\x05tight\x12#\n" +
+	"\rstore_history\x18\x14 \x01(\x03R\fstoreHistory\x12#\n" +
+	"\rstore_warning\x18\x15 \x01(\tR\fstoreWarning\x12\x12\n" +
+	"\x04role\x18\x16 \x01(\tR\x04role\x12\x10\n" +
+	"\x03tls\x18\x18 \x01(\bR\x03tls\x12\x12\n" +
+	"\x04auth\x18\x19 \x01(\bR\x04auth\x12\x18\n" +
+	"\apartial\x18\x1a \x01(\bR\apartial\"@\n" +
 	"\rRefusedDetail\x12/\n" +
 	"\arefused\x18\x01 \x01(\v2\x15.pawl.link.v1.RefusedR\arefused*\x97\x02\n" +
 	"\x06Reason\x12\x16\n" +
@@ -3280,7 +3564,7 @@ func file_linkpb_link_proto_rawDescGZIP() []byte {
 }
 
 var file_linkpb_link_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_linkpb_link_proto_goTypes = []any{
 	(Reason)(0),                  // 0: pawl.link.v1.Reason
 	(Notice_Kind)(0),             // 1: pawl.link.v1.Notice.Kind
@@ -3296,34 +3580,35 @@ var file_linkpb_link_proto_goTypes = []any{
 	(*Welcome)(nil),              // 11: pawl.link.v1.Welcome
 	(*Closed)(nil),               // 12: pawl.link.v1.Closed
 	(*Reply)(nil),                // 13: pawl.link.v1.Reply
-	(*Granted)(nil),              // 14: pawl.link.v1.Granted
-	(*Fence)(nil),                // 15: pawl.link.v1.Fence
-	(*Waiting)(nil),              // 16: pawl.link.v1.Waiting
-	(*Done)(nil),                 // 17: pawl.link.v1.Done
-	(*Refused)(nil),              // 18: pawl.link.v1.Refused
-	(*Holder)(nil),               // 19: pawl.link.v1.Holder
-	(*Notice)(nil),               // 20: pawl.link.v1.Notice
-	(*OpenSessionRequest)(nil),   // 21: pawl.link.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),  // 22: pawl.link.v1.OpenSessionResponse
-	(*RenewSessionRequest)(nil),  // 23: pawl.link.v1.RenewSessionRequest
-	(*RenewSessionResponse)(nil), // 24: pawl.link.v1.RenewSessionResponse
-	(*CloseSessionRequest)(nil),  // 25: pawl.link.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil), // 26: pawl.link.v1.CloseSessionResponse
-	(*AcquireRequest)(nil),       // 27: pawl.link.v1.AcquireRequest
-	(*AcquireResponse)(nil),      // 28: pawl.link.v1.AcquireResponse
-	(*RenewLeaseRequest)(nil),    // 29: pawl.link.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),   // 30: pawl.link.v1.RenewLeaseResponse
-	(*ReleaseRequest)(nil),       // 31: pawl.link.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),      // 32: pawl.link.v1.ReleaseResponse
-	(*ListRequest)(nil),          // 33: pawl.link.v1.ListRequest
-	(*ListResponse)(nil),         // 34: pawl.link.v1.ListResponse
-	(*Lock)(nil),                 // 35: pawl.link.v1.Lock
-	(*Waiter)(nil),               // 36: pawl.link.v1.Waiter
-	(*BreakRequest)(nil),         // 37: pawl.link.v1.BreakRequest
-	(*BreakResponse)(nil),        // 38: pawl.link.v1.BreakResponse
-	(*StatusRequest)(nil),        // 39: pawl.link.v1.StatusRequest
-	(*StatusResponse)(nil),       // 40: pawl.link.v1.StatusResponse
-	(*RefusedDetail)(nil),        // 41: pawl.link.v1.RefusedDetail
+	(*Trace)(nil),                // 14: pawl.link.v1.Trace
+	(*Granted)(nil),              // 15: pawl.link.v1.Granted
+	(*Fence)(nil),                // 16: pawl.link.v1.Fence
+	(*Waiting)(nil),              // 17: pawl.link.v1.Waiting
+	(*Done)(nil),                 // 18: pawl.link.v1.Done
+	(*Refused)(nil),              // 19: pawl.link.v1.Refused
+	(*Holder)(nil),               // 20: pawl.link.v1.Holder
+	(*Notice)(nil),               // 21: pawl.link.v1.Notice
+	(*OpenSessionRequest)(nil),   // 22: pawl.link.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),  // 23: pawl.link.v1.OpenSessionResponse
+	(*RenewSessionRequest)(nil),  // 24: pawl.link.v1.RenewSessionRequest
+	(*RenewSessionResponse)(nil), // 25: pawl.link.v1.RenewSessionResponse
+	(*CloseSessionRequest)(nil),  // 26: pawl.link.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil), // 27: pawl.link.v1.CloseSessionResponse
+	(*AcquireRequest)(nil),       // 28: pawl.link.v1.AcquireRequest
+	(*AcquireResponse)(nil),      // 29: pawl.link.v1.AcquireResponse
+	(*RenewLeaseRequest)(nil),    // 30: pawl.link.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),   // 31: pawl.link.v1.RenewLeaseResponse
+	(*ReleaseRequest)(nil),       // 32: pawl.link.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 33: pawl.link.v1.ReleaseResponse
+	(*ListRequest)(nil),          // 34: pawl.link.v1.ListRequest
+	(*ListResponse)(nil),         // 35: pawl.link.v1.ListResponse
+	(*Lock)(nil),                 // 36: pawl.link.v1.Lock
+	(*Waiter)(nil),               // 37: pawl.link.v1.Waiter
+	(*BreakRequest)(nil),         // 38: pawl.link.v1.BreakRequest
+	(*BreakResponse)(nil),        // 39: pawl.link.v1.BreakResponse
+	(*StatusRequest)(nil),        // 40: pawl.link.v1.StatusRequest
+	(*StatusResponse)(nil),       // 41: pawl.link.v1.StatusResponse
+	(*RefusedDetail)(nil),        // 42: pawl.link.v1.RefusedDetail
 }
 var file_linkpb_link_proto_depIdxs = []int32{
 	3,  // 0: pawl.link.v1.ClientMessage.hello:type_name -> pawl.link.v1.Hello
@@ -3334,48 +3619,50 @@ var file_linkpb_link_proto_depIdxs = []int32{
 	8,  // 5: pawl.link.v1.Request.check:type_name -> pawl.link.v1.Check
 	11, // 6: pawl.link.v1.ServerMessage.welcome:type_name -> pawl.link.v1.Welcome
 	13, // 7: pawl.link.v1.ServerMessage.replies:type_name -> pawl.link.v1.Reply
-	20, // 8: pawl.link.v1.ServerMessage.notices:type_name -> pawl.link.v1.Notice
+	21, // 8: pawl.link.v1.ServerMessage.notices:type_name -> pawl.link.v1.Notice
 	12, // 9: pawl.link.v1.ServerMessage.closed:type_name -> pawl.link.v1.Closed
 	10, // 10: pawl.link.v1.ServerMessage.observed:type_name -> pawl.link.v1.Observed
-	0,  // 11: pawl.link.v1.Closed.reason:type_name -> pawl.link.v1.Reason
-	14, // 12: pawl.link.v1.Reply.granted:type_name -> pawl.link.v1.Granted
-	16, // 13: pawl.link.v1.Reply.waiting:type_name -> pawl.link.v1.Waiting
-	17, // 14: pawl.link.v1.Reply.done:type_name -> pawl.link.v1.Done
-	18, // 15: pawl.link.v1.Reply.refused:type_name -> pawl.link.v1.Refused
-	15, // 16: pawl.link.v1.Granted.fences:type_name -> pawl.link.v1.Fence
-	0,  // 17: pawl.link.v1.Refused.reason:type_name -> pawl.link.v1.Reason
-	19, // 18: pawl.link.v1.Refused.holder:type_name -> pawl.link.v1.Holder
-	1,  // 19: pawl.link.v1.Notice.kind:type_name -> pawl.link.v1.Notice.Kind
-	15, // 20: pawl.link.v1.AcquireResponse.fences:type_name -> pawl.link.v1.Fence
-	35, // 21: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
-	19, // 22: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
-	36, // 23: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
-	18, // 24: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
-	2,  // 25: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
-	21, // 26: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
-	23, // 27: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
-	25, // 28: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
-	27, // 29: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
-	29, // 30: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
-	31, // 31: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
-	33, // 32: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
-	37, // 33: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
-	39, // 34: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
-	9,  // 35: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
-	22, // 36: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
-	24, // 37: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
-	26, // 38: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
-	28, // 39: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
-	30, // 40: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
-	32, // 41: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
-	34, // 42: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
-	38, // 43: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
-	40, // 44: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
-	35, // [35:45] is the sub-list for method output_type
-	25, // [25:35] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	0,  // 11: pawl.link.v1.Observed.reason:type_name -> pawl.link.v1.Reason
+	0,  // 12: pawl.link.v1.Closed.reason:type_name -> pawl.link.v1.Reason
+	15, // 13: pawl.link.v1.Reply.granted:type_name -> pawl.link.v1.Granted
+	17, // 14: pawl.link.v1.Reply.waiting:type_name -> pawl.link.v1.Waiting
+	18, // 15: pawl.link.v1.Reply.done:type_name -> pawl.link.v1.Done
+	19, // 16: pawl.link.v1.Reply.refused:type_name -> pawl.link.v1.Refused
+	14, // 17: pawl.link.v1.Reply.trace:type_name -> pawl.link.v1.Trace
+	16, // 18: pawl.link.v1.Granted.fences:type_name -> pawl.link.v1.Fence
+	0,  // 19: pawl.link.v1.Refused.reason:type_name -> pawl.link.v1.Reason
+	20, // 20: pawl.link.v1.Refused.holder:type_name -> pawl.link.v1.Holder
+	1,  // 21: pawl.link.v1.Notice.kind:type_name -> pawl.link.v1.Notice.Kind
+	16, // 22: pawl.link.v1.AcquireResponse.fences:type_name -> pawl.link.v1.Fence
+	36, // 23: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
+	20, // 24: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
+	37, // 25: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
+	19, // 26: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
+	2,  // 27: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
+	22, // 28: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
+	24, // 29: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
+	26, // 30: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
+	28, // 31: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
+	30, // 32: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
+	32, // 33: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
+	34, // 34: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
+	38, // 35: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
+	40, // 36: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
+	9,  // 37: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
+	23, // 38: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
+	25, // 39: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
+	27, // 40: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
+	29, // 41: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
+	31, // 42: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
+	33, // 43: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
+	35, // 44: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
+	39, // 45: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
+	41, // 46: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
+	37, // [37:47] is the sub-list for method output_type
+	27, // [27:37] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_linkpb_link_proto_init() }
@@ -3401,7 +3688,7 @@ func file_linkpb_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linkpb_link_proto_rawDesc), len(file_linkpb_link_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -73,6 +73,10 @@ const (
 	Kind_KIND_NAME_CLOSED Kind = 17
 	// The lock-delay is over: name.
 	Kind_KIND_NAME_OPENED Kind = 18
+	// From now on the session has another TTL: session, ttl_nano. A higher one is
+	// logged when it is asked for, a lower one when the last promise given under
+	// the higher one has run out.
+	Kind_KIND_SESSION_TTL Kind = 19
 )
 
 // Enum value maps for Kind.
@@ -97,6 +101,7 @@ var (
 		16: "KIND_COUNTER",
 		17: "KIND_NAME_CLOSED",
 		18: "KIND_NAME_OPENED",
+		19: "KIND_SESSION_TTL",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":     0,
@@ -118,6 +123,7 @@ var (
 		"KIND_COUNTER":         16,
 		"KIND_NAME_CLOSED":     17,
 		"KIND_NAME_OPENED":     18,
+		"KIND_SESSION_TTL":     19,
 	}
 )
 
@@ -823,7 +829,7 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\x05Grant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot*\x8b\x03\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot*\xa1\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_CELL\x10\x01\x12\x0f\n" +
@@ -845,7 +851,8 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\fKIND_OUTCOME\x10\x0f\x12\x10\n" +
 	"\fKIND_COUNTER\x10\x10\x12\x14\n" +
 	"\x10KIND_NAME_CLOSED\x10\x11\x12\x14\n" +
-	"\x10KIND_NAME_OPENED\x10\x12*Q\n" +
+	"\x10KIND_NAME_OPENED\x10\x12\x12\x14\n" +
+	"\x10KIND_SESSION_TTL\x10\x13*Q\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODE_EXCLUSIVE\x10\x01\x12\x0f\n" +

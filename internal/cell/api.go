@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -27,6 +28,26 @@ type Info struct {
 	// ActiveLink and ActiveHTTP are where the active server is reached, as far
 	// as is known.
 	ActiveLink, ActiveHTTP string
+}
+
+// What a server does for its cell.
+const (
+	RoleActive  = "active"
+	RoleStandby = "standby"
+	RoleWaiting = "waiting"
+)
+
+// Role is RoleActive, RoleStandby while another server is the active one, or
+// RoleWaiting while this one knows of none: it may be about to take over, or has
+// not heard of its store yet.
+func (i Info) Role() string {
+	switch {
+	case i.Active:
+		return RoleActive
+	case i.ActiveLink != "" || i.ActiveHTTP != "":
+		return RoleStandby
+	}
+	return RoleWaiting
 }
 
 // Lease is what a request without a stream was granted.
@@ -54,8 +75,9 @@ type AcquireRequest struct {
 	Wait      time.Duration
 	Label     string
 	RequestID string
-	// Identity of the caller; the scope of RequestID.
-	Identity string
+	// QueuedMax bounds the acquires of the caller's identity that wait to be decided; 0:
+	// the default.
+	QueuedMax int
 }
 
 // RefusedError is an answer that was refused, as an error.
@@ -73,7 +95,8 @@ type Renewal struct {
 	// Session is the id of the lease's session when the lease has it to itself,
 	// and its public handle otherwise.
 	Session string
-	TTL     time.Duration
+	// TTL is what the renewal is good for, counted from when it was sent.
+	TTL time.Duration
 	// Breaking: the holder is asked to let go, for this Reason.
 	Breaking bool
 	Reason   string
@@ -82,11 +105,14 @@ type Renewal struct {
 // Hello is what a stream begins with.
 type Hello struct {
 	// Session is the id to go on with; empty: open one with TTL and Label.
-	Session         []byte
-	Generation      uint64
+	Session    []byte
+	Generation uint64
+	// TTL that is asked for; 0: locktable.TTLDefault, or what the session has.
 	TTL             time.Duration
 	Label, Identity string
-	Held, Wanted    []uint64
+	// QueuedMax is as in AcquireRequest.
+	QueuedMax    int
+	Held, Wanted []uint64
 	// Cell and Highest are what the client has seen.
 	Cell    string
 	Highest guard.Token
@@ -97,14 +123,25 @@ type Hello struct {
 type Message struct {
 	// Renewal is answered with Renewed when it is not 0.
 	Renewal, Finished uint64
-	Acquires          []locktable.Acquire
-	Releases          []locktable.Release
-	Cancels           []locktable.Cancel
-	Checks            []locktable.Check
+	// TTL is asked for from this renewal on; 0: what was asked for last.
+	TTL      time.Duration
+	Acquires []locktable.Acquire
+	Releases []locktable.Release
+	Cancels  []locktable.Cancel
+	Checks   []locktable.Check
+	// Traced are the numbers of the acquires that a trace is asked of; Received
+	// is when the message had been read.
+	Traced   []uint64
+	Received clock.Reading
 	// Observe and Unobserve name what the client wants to be told of.
 	Observe, Unobserve []string
 	// Close ends the session.
 	Close bool
+}
+
+// renews: it renews the session and wants nothing else.
+func (m *Message) renews() bool {
+	return len(m.Acquires)+len(m.Releases)+len(m.Cancels)+len(m.Checks)+len(m.Observe)+len(m.Unobserve) == 0 && !m.Close
 }
 
 // Status is the state of the cell as operators see it. All of it is durable.
@@ -121,4 +158,7 @@ type Status struct {
 	Tight bool
 	// RolledBack: a token was told that a lost log had granted.
 	RolledBack bool
+	// Partial: all but Info was left out, since the caller may not see it. The
+	// cell itself leaves nothing out.
+	Partial bool
 }

@@ -34,18 +34,19 @@ func TestBreakIsToldAndLogged(t *testing.T) {
 		s.up(t)
 
 		l := s.acquire(t, "orders/7", 0, 0)
-		if r, err := s.RenewLease(t.Context(), l.ID); err != nil || r.Breaking || r.Reason != "" || r.Session != l.Session {
+		if r, err := s.RenewLease(t.Context(), l.ID, 0); err != nil || r.Breaking || r.Reason != "" || r.Session != l.Session {
 			t.Errorf("before the break a renewal answers %+v, %v", r, err)
 		}
-		b := locktable.Break{Name: "orders/7", Token: l.Granted.Token, Reason: "host is retired", Identity: "ops"}
-		if ended, err := s.Break(t.Context(), b); ended || err != nil {
+		b := locktable.Break{Name: "orders/7", Token: l.Granted.Token, Reason: "host is retired"}
+		ops := cell.As(t.Context(), "ops")
+		if ended, err := s.Break(ops, b); ended || err != nil {
 			t.Fatalf("break: ended %t, %v", ended, err)
 		}
-		if r, err := s.RenewLease(t.Context(), l.ID); err != nil || !r.Breaking || r.Reason != b.Reason || r.Session != l.Session {
+		if r, err := s.RenewLease(t.Context(), l.ID, 0); err != nil || !r.Breaking || r.Reason != b.Reason || r.Session != l.Session {
 			t.Errorf("while breaking a renewal answers %+v, %v", r, err)
 		}
 		b.Token = guard.Token(1)
-		if _, err := s.Break(t.Context(), b); reasonOf(err) != locktable.TokenMismatch {
+		if _, err := s.Break(ops, b); reasonOf(err) != locktable.TokenMismatch {
 			t.Errorf("a break of another token: %v", err)
 		}
 		p, err := s.List(t.Context(), locktable.List{Name: "orders/7"})

@@ -67,7 +67,14 @@ func (c *Cell) ask(ctx context.Context, make func(ref locktable.Ref) locktable.C
 func (c *Cell) askBy(ctx context.Context, x *call, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
 	t := c.enter(x)
 	defer c.leave(x)
-	if t == nil || !t.intake.add(make(x)) {
+	if t == nil {
+		return nil, c.unavailable()
+	}
+	identity := callerOf(ctx)
+	if !t.intake.reserve(ctx, identity, 1) {
+		return nil, ctx.Err()
+	}
+	if !t.intake.addOf(identity, 1, make(x)) {
 		return nil, c.unavailable()
 	}
 	late := c.o.Clock.NewTimer()

@@ -31,6 +31,10 @@ type Options struct {
 	TokenFloor guard.Token
 	// Limits of the table; zero: locktable.DefaultLimits.
 	Limits locktable.Limits
+	// Ended is told of sessions that expired, and of leases that were broken or
+	// released without a stream, once that is durable; nil: nobody is. It must not
+	// block.
+	Ended  func(locktable.Ended)
 	Logger *slog.Logger
 }
 
@@ -60,8 +64,8 @@ type tenure struct {
 	intake *intake
 	secret []byte
 	cell   string
-	unary  *line
 	counts atomic.Pointer[published]
+	traces traces
 }
 
 // published is the durable state, as status and metrics may show it.

@@ -21,9 +21,10 @@ const activeTTL = 3 * time.Second
 // server is a cell on a disk, in a bubble.
 type server struct {
 	*cell.Cell
-	store *memstore.Store
-	stop  func()
-	end   chan error
+	store  *memstore.Store
+	cancel func()
+	stop   func()
+	end    chan error
 }
 
 func start(t *testing.T, disk *memstore.Disk, name string, sole bool) *server {
@@ -34,6 +35,7 @@ func start(t *testing.T, disk *memstore.Disk, name string, sole bool) *server {
 	copy(node.ID[:], name)
 	s.Cell = cell.New(cell.Options{Store: s.store, Node: node, Clock: k, Name: "test", ActiveTTL: activeTTL})
 	ctx, cancel := context.WithCancel(t.Context())
+	s.cancel = cancel
 	go func() { s.end <- s.Run(ctx) }()
 	s.stop = func() {
 		cancel()
@@ -128,7 +130,7 @@ func TestExpiryHandsOver(t *testing.T) {
 		if w := b.Granted.Waited; w > took || w < took-time.Second {
 			t.Errorf("waited %v of %v", w, took)
 		}
-		if _, err := s.RenewLease(t.Context(), a.ID); reasonOf(err) != locktable.Gone {
+		if _, err := s.RenewLease(t.Context(), a.ID, 0); reasonOf(err) != locktable.Gone {
 			t.Errorf("renew of the expired lease: %v", err)
 		}
 	})
@@ -142,7 +144,7 @@ func TestRenewedLeaseIsKept(t *testing.T) {
 		a := s.acquire(t, "n", 2*time.Second, 0)
 		for range 20 {
 			time.Sleep(time.Second)
-			if _, err := s.RenewLease(t.Context(), a.ID); err != nil {
+			if _, err := s.RenewLease(t.Context(), a.ID, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,7 +188,7 @@ func TestRestartKeepsWhatWasGranted(t *testing.T) {
 			s := start(t, disk, "a", true)
 			s.up(t)
 			for name, l := range held {
-				if _, err := s.RenewLease(t.Context(), l.ID); err != nil {
+				if _, err := s.RenewLease(t.Context(), l.ID, 0); err != nil {
 					t.Fatalf("round %d: %s is lost: %v", round, name, err)
 				}
 			}
@@ -246,7 +248,7 @@ func TestSilentStore(t *testing.T) {
 				return err
 			},
 			"renew": func() error {
-				_, err := s.RenewLease(t.Context(), l.ID)
+				_, err := s.RenewLease(t.Context(), l.ID, 0)
 				return err
 			},
 		} {
@@ -311,7 +313,7 @@ func TestSnapshotAndTheRest(t *testing.T) {
 			t.Errorf("status: %+v %v; %d leases were expected", st, err, len(held))
 		}
 		for name, l := range held {
-			if _, err := s.RenewLease(t.Context(), l.ID); err != nil {
+			if _, err := s.RenewLease(t.Context(), l.ID, 0); err != nil {
 				t.Errorf("%s is lost: %v", name, err)
 			}
 		}
@@ -327,14 +329,14 @@ func TestStandbyTakesOver(t *testing.T) {
 		b := start(t, disk, "b", false)
 		defer b.stop()
 		time.Sleep(2 * activeTTL)
-		if info := b.Info(); info.Active || info.ActiveLink != "a" {
-			t.Fatalf("the standby says %+v", info)
+		if info := b.Info(); info.Active || info.ActiveLink != "a" || info.Role() != cell.RoleStandby {
+			t.Fatalf("the standby says %+v, %s", info, info.Role())
 		}
 		if _, err := b.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"x"}}); reasonOf(err) != locktable.Unavailable {
 			t.Fatalf("the standby answered: %v", err)
 		}
 		// A paused server is overtaken; when it goes on it finds out by itself.
-		if _, err := a.RenewLease(t.Context(), l.ID); err != nil {
+		if _, err := a.RenewLease(t.Context(), l.ID, 0); err != nil {
 			t.Fatal(err)
 		}
 		a.store.Stall()
@@ -343,7 +345,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		if took := time.Since(begin); took > activeTTL+2*time.Second {
 			t.Errorf("take-over took %v", took)
 		}
-		if _, err := b.RenewLease(t.Context(), l.ID); err != nil {
+		if _, err := b.RenewLease(t.Context(), l.ID, 0); err != nil {
 			t.Errorf("the lease is lost by a take-over: %v", err)
 		}
 		a.store.Resume()

@@ -58,6 +58,8 @@ type Actions struct {
 type Batch struct {
 	Number uint64
 	Raw    []byte
+	// Events is how many it holds.
+	Events int
 }
 
 // Snapshot is the frozen table after batch UpTo.
@@ -90,7 +92,7 @@ func (c Core) Take() Actions {
 	a := c.core.take()
 	out := Actions{Confirm: a.confirm}
 	for _, b := range a.appends {
-		out.Appends = append(out.Appends, Batch{b.number, b.raw})
+		out.Appends = append(out.Appends, Batch{b.number, b.raw, b.events})
 	}
 	for i := range a.deliver {
 		out.Replies = append(out.Replies, a.deliver[i].replies...)
@@ -119,6 +121,12 @@ func (c Core) Next() time.Duration {
 
 // More: the next thing that happens, whatever it is, shall bring a Step.
 func (c Core) More() bool { return c.core.more }
+
+// Open is how many decided events are in no batch yet.
+func (c Core) Open() int { return len(c.core.open) }
+
+// Tight has acquires refused, or no longer, because the store is nearly full.
+func (c Core) Tight(tight bool) { c.core.tight = tight }
 
 // Crowded: acquires shall stay in the intake for now.
 func (c Core) Crowded() bool { return c.core.crowded() }

@@ -16,10 +16,16 @@
 //     tenure. A stalled server or store ends nobody.
 //   - Renewals, releases and cancels are never refused for want of room and
 //     never wait behind acquires.
+//   - Who sends faster than the cell decides is held up itself: a stream, and an
+//     identity on all its streams and calls.
+//   - A renewal that comes alone waits for others to share its Confirm: 50 ms at
+//     most, and not at all where the TTL is under 10 s.
 //
 // It does not promise to be the active server at any moment: a tenure may end
 // without its server knowing, and whatever that server then decides is refused
 // by the store and never answered.
 //
-// The step (step.go, usable.go) is pure; the loop that waits is in run.go.
+// The step (step.go, usable.go) is pure; the loop that waits is in run.go and
+// append.go. An acquire that asks for it is followed (trace.go); it is decided
+// and answered as every other.
 package cell

@@ -1,6 +1,9 @@
 package cell
 
 import (
+	"cmp"
+	"context"
+	"slices"
 	"sync"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -9,50 +12,206 @@ import (
 const (
 	// turnMax bounds the commands of each kind that one turn takes.
 	turnMax = 8192
-	// queuedMax bounds the acquires that wait to be decided, lineMax those of
-	// one stream. Beyond either an acquire is refused as exhausted.
-	queuedMax = 1 << 16
-	lineMax   = 1 << 14
+	// queuedMax bounds the acquires that wait to be decided, QueuedDefault those of
+	// an identity with a name and without a limit of its own, lineMax those of one
+	// stream. Beyond any an acquire is refused as exhausted. QueuedKept is room that
+	// every such identity has when others have filled all.
+	queuedMax     = 1 << 16
+	QueuedDefault = 1 << 14
+	QueuedKept    = 1 << 8
+	lineMax       = 1 << 14
 	// floodMin is how many urgent commands make streams wait before they are read
 	// again.
 	floodMin = 2 * turnMax
+	// urgentMax is from how many urgent commands of one identity with a name on it is
+	// held up itself, and not those who stand in line behind it.
+	urgentMax = turnMax
 )
 
 // intake is where commands gather. Two ways lead in: urgent ones (renew,
 // release, cancel, close, reads) are never refused; acquires stand in one line
-// per stream, served round-robin, and meet admission.
+// per stream and meet admission. Identities are served round-robin, and so are
+// the lines of each.
 type intake struct {
 	ready chan struct{}
+	// later says that there is something in urgent that can wait for renewalGap.
+	later chan struct{}
 
 	mu     sync.Mutex
 	shut   bool
 	urgent []locktable.Command
+	parts  []part // of urgent, in its order
+	// deferred: later was told since the last take.
+	deferred bool
 	// relieved, when there is one, is closed when urgent is no flood any more.
 	relieved chan struct{}
-	lines    []*line
+	crowds   map[string]*crowd
+	ring     []*crowd // those who wait, in their turn
 	queued   int
 	spare    []locktable.Command
 }
 
-// line is the acquires of one stream, or of everybody without one.
+// crowd is the lines of one identity.
+type crowd struct {
+	identity string
+	unary    line // of everything without a stream
+	lines    []*line
+	queued   int
+	// urgent is the weight of its urgent commands, decided ones left out; held are
+	// those who wait for room for more, in their turn.
+	urgent int
+	held   []*reservation
+}
+
+// reservation waits for room for urgent commands.
+type reservation struct {
+	weight int
+	given  chan struct{} // closed when there is room, which is taken then
+}
+
+// part is urgent commands that came together; those of who has no name weigh
+// nothing.
+type part struct {
+	crowd     *crowd
+	n, weight int
+}
+
+// line is the acquires of one stream, or of everything of an identity without
+// one.
 type line struct {
+	identity string
+	// limit of the identity; 0: the default.
+	limit  int
 	items  []locktable.Command
 	listed bool
 }
 
-func newIntake() *intake { return &intake{ready: make(chan struct{}, 1)} }
+func newIntake() *intake {
+	return &intake{ready: make(chan struct{}, 1), later: make(chan struct{}, 1), crowds: map[string]*crowd{}}
+}
 
-// add takes in urgent commands; false: the intake is shut.
-func (in *intake) add(c ...locktable.Command) bool {
+// reserve makes room for urgent commands of an identity, which addOf and renew
+// take up, or waits for it. Who has no name is everybody, and has room. False: ctx has
+// ended.
+func (in *intake) reserve(ctx context.Context, identity string, weight int) bool {
+	if identity == "" || weight == 0 {
+		return true
+	}
+	in.mu.Lock()
+	if in.shut {
+		in.mu.Unlock()
+		return true
+	}
+	k := in.crowd(identity)
+	if len(k.held) == 0 && k.urgent < urgentMax {
+		k.urgent += weight
+		in.mu.Unlock()
+		return true
+	}
+	r := &reservation{weight: weight, given: make(chan struct{})}
+	k.held = append(k.held, r)
+	in.mu.Unlock()
+	select {
+	case <-r.given:
+		return true
+	case <-ctx.Done():
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if i := slices.Index(k.held, r); i >= 0 {
+		k.held = slices.Delete(k.held, i, i+1)
+	} else {
+		k.ease(weight)
+	}
+	return false
+}
+
+// waive gives room back that nothing takes up.
+func (in *intake) waive(identity string, weight int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.shut && identity != "" && weight > 0 {
+		in.crowd(identity).ease(weight)
+	}
+}
+
+func (k *crowd) ease(weight int) {
+	k.urgent -= weight
+	n := 0
+	for ; n < len(k.held) && k.urgent < urgentMax; n++ {
+		k.urgent += k.held[n].weight
+		close(k.held[n].given)
+	}
+	k.held = slices.Delete(k.held, 0, n)
+}
+
+// add takes in urgent commands that nobody is held up for; false: the intake is
+// shut.
+func (in *intake) add(c ...locktable.Command) bool { return in.addOf("", 0, c...) }
+
+// addOf takes in an identity's. weight is what was reserved for them.
+func (in *intake) addOf(identity string, weight int, c ...locktable.Command) bool {
 	in.mu.Lock()
 	if in.shut {
 		in.mu.Unlock()
 		return false
 	}
-	in.urgent = append(in.urgent, c...)
+	in.hurry(identity, weight, c...)
 	in.mu.Unlock()
 	in.wake()
 	return true
+}
+
+func (in *intake) hurry(identity string, weight int, c ...locktable.Command) {
+	in.urgent = append(in.urgent, c...)
+	if identity != "" && weight > 0 {
+		in.parts = append(in.parts, part{in.crowd(identity), len(c), weight})
+		return
+	}
+	if n := len(in.parts); n > 0 && in.parts[n-1].crowd == nil {
+		in.parts[n-1].n += len(c)
+		return
+	}
+	in.parts = append(in.parts, part{n: len(c)})
+}
+
+// hurried takes the first n urgent commands off their identities' weights.
+func (in *intake) hurried(n int) {
+	whole := 0
+	for i := range in.parts {
+		p := &in.parts[i]
+		if p.n > n {
+			p.n -= n
+			break
+		}
+		n -= p.n
+		whole++
+		if p.crowd != nil {
+			p.crowd.ease(p.weight)
+		}
+	}
+	rest := append(in.parts[:0], in.parts[whole:]...)
+	clear(in.parts[len(rest):])
+	in.parts = rest
+}
+
+// renew takes in a renewal. It waits for others, or for anything else, for
+// renewalGap at most: thousands of sessions would bring a turn and a Confirm
+// each.
+func (in *intake) renew(identity string, weight int, c locktable.Heard) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.shut {
+		return
+	}
+	in.hurry(identity, weight, c)
+	if !in.deferred {
+		in.deferred = true
+		select {
+		case in.later <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // acquire takes in acquires of a line. It returns those for which there is no
@@ -63,8 +222,35 @@ func (in *intake) acquire(l *line, all []locktable.Acquire) (refused []locktable
 		in.mu.Unlock()
 		return nil, false
 	}
-	room := min(queuedMax-in.queued, lineMax-len(l.items), len(all))
-	room = max(room, 0)
+	return in.queue(in.crowd(l.identity), l, all), true
+}
+
+// single takes in an acquire without a stream, as one of its identity's; limit
+// is as a line's.
+func (in *intake) single(limit int, a locktable.Acquire) (refused, open bool) {
+	in.mu.Lock()
+	if in.shut {
+		in.mu.Unlock()
+		return false, false
+	}
+	k := in.crowd(a.Identity)
+	k.unary.limit = limit
+	return len(in.queue(k, &k.unary, []locktable.Acquire{a})) > 0, true
+}
+
+func (in *intake) crowd(identity string) *crowd {
+	k := in.crowds[identity]
+	if k == nil {
+		// It stays: there are not more than identities in the policy.
+		k = &crowd{identity: identity}
+		in.crowds[identity] = k
+	}
+	return k
+}
+
+// queue takes in what there is room for, and lets go of the lock.
+func (in *intake) queue(k *crowd, l *line, all []locktable.Acquire) (refused []locktable.Acquire) {
+	room := in.room(k, l, len(all))
 	for i := range all[:room] {
 		l.items = append(l.items, all[i])
 		if x, unary := all[i].Ref.(*call); unary {
@@ -72,15 +258,18 @@ func (in *intake) acquire(l *line, all []locktable.Acquire) (refused []locktable
 		}
 	}
 	in.queued += room
+	if k.queued += room; room > 0 && k.queued == room {
+		in.ring = append(in.ring, k)
+	}
 	if room > 0 && !l.listed {
 		l.listed = true
-		in.lines = append(in.lines, l)
+		k.lines = append(k.lines, l)
 	}
 	in.mu.Unlock()
 	if room > 0 {
 		in.wake()
 	}
-	return all[room:], true
+	return all[room:]
 }
 
 // withdraw takes back an acquire that has not been decided; false: it has been,
@@ -105,6 +294,7 @@ func (in *intake) wake() {
 func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken []locktable.Command, complete bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.deferred = false
 	clear(in.spare)
 	if complete = len(in.urgent) <= turnMax; complete {
 		urgent = in.urgent
@@ -113,6 +303,7 @@ func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken [
 		urgent = append(urgent, in.urgent[:turnMax]...)
 		in.urgent = append(in.urgent[:0], in.urgent[turnMax:]...)
 	}
+	in.hurried(len(urgent))
 	if len(in.urgent) < floodMin {
 		in.relieve()
 	}
@@ -120,22 +311,49 @@ func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken [
 	if !held {
 		taken = in.round(taken)
 	}
-	if len(in.urgent) > 0 || len(in.lines) > 0 && !held {
+	if len(in.urgent) > 0 || len(in.ring) > 0 && !held {
 		in.wake()
 	}
 	return urgent, taken, complete
 }
 
-// round serves the lines in turn, a portion from each, and puts those that are
-// not empty behind the others.
+// room is how many of n acquires a line may take in.
+func (in *intake) room(k *crowd, l *line, n int) int {
+	free, limit := queuedMax-in.queued, queuedMax
+	if k.identity != "" {
+		free = max(free, QueuedKept-k.queued)
+		limit = cmp.Or(l.limit, QueuedDefault)
+	}
+	return max(min(free, limit-k.queued, lineMax-len(l.items), n), 0)
+}
+
+// round serves the identities in turn, a portion from each, and puts those who
+// still wait behind the others.
 func (in *intake) round(taken []locktable.Command) []locktable.Command {
-	n := len(in.lines)
+	n := len(in.ring)
 	each := max(turnMax/max(n, 1), 16)
 	for ; n > 0 && len(taken) < turnMax; n-- {
-		l := in.lines[0]
-		in.lines = in.lines[1:]
-		part := min(len(l.items), each, turnMax-len(taken))
-		for _, c := range l.items[:part] {
+		k := in.ring[0]
+		in.ring = in.ring[1:]
+		waited := k.queued
+		taken = k.round(taken, min(each, turnMax-len(taken)))
+		in.queued -= waited - k.queued
+		if k.queued > 0 {
+			in.ring = append(in.ring, k)
+		}
+	}
+	return taken
+}
+
+// round serves the lines in turn, a portion from each and up to most of all.
+func (k *crowd) round(taken []locktable.Command, most int) []locktable.Command {
+	n := len(k.lines)
+	each := max(turnMax/max(n, 1), 16)
+	for ; n > 0 && most > 0; n-- {
+		l := k.lines[0]
+		k.lines = k.lines[1:]
+		portion := min(len(l.items), each, most)
+		for _, c := range l.items[:portion] {
 			if x, unary := refOf(c).(*call); unary {
 				if x.queued = false; x.withdrawn {
 					continue
@@ -143,14 +361,15 @@ func (in *intake) round(taken []locktable.Command) []locktable.Command {
 			}
 			taken = append(taken, c)
 		}
-		in.queued -= part
-		if part == len(l.items) {
+		k.queued -= portion
+		most -= portion
+		if portion == len(l.items) {
 			clear(l.items)
 			l.items, l.listed = l.items[:0], false
 			continue
 		}
-		l.items = l.items[part:]
-		in.lines = append(in.lines, l)
+		l.items = l.items[portion:]
+		k.lines = append(k.lines, l)
 	}
 	return taken
 }
@@ -167,7 +386,13 @@ func (in *intake) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.shut = true
-	in.urgent, in.lines, in.queued = nil, nil, 0
+	for _, k := range in.crowds { //tidy:unordered each is let go
+		for _, r := range k.held {
+			close(r.given)
+		}
+		k.held = nil
+	}
+	in.parts, in.urgent, in.ring, in.crowds, in.queued = nil, nil, nil, nil, 0
 	in.relieve()
 }
 

@@ -2,6 +2,9 @@ package cell
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -28,8 +31,8 @@ func TestWithdrawnAcquireIsNotDecided(t *testing.T) {
 	if in.withdraw(stays) {
 		t.Error("what was taken is said to be withdrawn")
 	}
-	if in.queued != 0 || len(in.lines) != 0 {
-		t.Errorf("%d acquires and %d lines are left", in.queued, len(in.lines))
+	if in.queued != 0 || len(in.ring) != 0 {
+		t.Errorf("%d acquires and %d lines are left", in.queued, len(in.ring))
 	}
 }
 
@@ -92,11 +95,11 @@ func TestAFloodHoldsUpItsStreams(t *testing.T) {
 	}
 	gone, end := context.WithCancel(t.Context())
 	end()
-	if s.Breathe(gone) {
+	if s.Breathe(gone, 1) {
 		t.Error("a stream that has ended was read again in a flood")
 	}
 	breathed := make(chan bool)
-	go func() { breathed <- s.Breathe(t.Context()) }()
+	go func() { breathed <- s.Breathe(t.Context(), 1) }()
 	first := in.relief()
 	in.take(false, nil)
 	select {
@@ -113,7 +116,133 @@ func TestAFloodHoldsUpItsStreams(t *testing.T) {
 	last := in.relief()
 	in.close()
 	<-last
-	if !s.Breathe(t.Context()) {
+	if !s.Breathe(t.Context(), 1) {
+		t.Error("a stream is held up by a tenure that is over")
+	}
+}
+
+// Identities are served in turn, whatever each has waiting and on however many
+// streams, and none can take the room of all.
+func TestOneIdentitysFloodIsItsOwn(t *testing.T) {
+	in := newIntake()
+	flood := make([]locktable.Acquire, lineMax)
+	for i := range flood {
+		flood[i].Number, flood[i].Identity = uint64(i+1), "flood"
+	}
+	taken := 0
+	for range 8 {
+		refused, _ := in.acquire(&line{identity: "flood"}, flood)
+		taken += len(flood) - len(refused)
+	}
+	if taken != QueuedDefault {
+		t.Errorf("%d acquires of one identity were taken in, expected %d", taken, QueuedDefault)
+	}
+	if refused, _ := in.acquire(&line{identity: "small", limit: 3}, flood[:5]); len(refused) != 2 {
+		t.Errorf("%d of 5 were refused under a limit of 3", len(refused))
+	}
+	_, first, _ := in.take(false, nil)
+	quiet := line{identity: "quiet"}
+	own := []locktable.Acquire{{Number: 1, Identity: "quiet"}}
+	in.acquire(&quiet, own)
+	_, second, _ := in.take(false, first)
+	if !slices.ContainsFunc(second, func(c locktable.Command) bool { return c.(locktable.Acquire).Identity == "quiet" }) {
+		t.Error("who comes behind a flood is not in the next turn")
+	}
+}
+
+// When others have filled all there is, an identity that has nothing waiting is
+// taken in all the same.
+func TestRoomIsKeptForWhoHasNothing(t *testing.T) {
+	in := newIntake()
+	for i := range 2 * queuedMax / QueuedDefault {
+		in.acquire(&line{identity: fmt.Sprint("flood ", i)}, make([]locktable.Acquire, QueuedDefault))
+	}
+	if in.queued < queuedMax {
+		t.Fatalf("%d wait, expected %d", in.queued, queuedMax)
+	}
+	if refused, _ := in.acquire(&line{identity: "late"}, make([]locktable.Acquire, QueuedKept+7)); len(refused) != 7 {
+		t.Errorf("%d are refused, expected 7", len(refused))
+	}
+	if refused, _ := in.single(0, locktable.Acquire{Identity: "later", Ref: newCall()}); refused {
+		t.Error("one without a stream is refused")
+	}
+	if refused, _ := in.acquire(&line{}, make([]locktable.Acquire, 1)); len(refused) != 1 {
+		t.Error("who has no name has room of its own")
+	}
+}
+
+// Who has a name and sends faster than the cell decides is held up, on however many
+// streams and calls, and nobody else is.
+func TestAFloodHoldsUpItsIdentity(t *testing.T) {
+	in := newIntake()
+	flood := func() *Stream { return &Stream{tenure: &tenure{intake: in}, identity: "flood"} }
+	const streams, each = 100, urgentMax / 4
+	var passed atomic.Int64
+	ended := make(chan struct{}, streams)
+	for range streams {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			s := flood()
+			if s.Breathe(t.Context(), each) {
+				in.addOf("flood", each, make([]locktable.Command, each)...)
+				passed.Add(1)
+			}
+		}()
+	}
+	for range 4 {
+		<-ended
+	}
+	in.mu.Lock()
+	waits, weight := len(in.urgent), in.crowds["flood"].urgent
+	in.mu.Unlock()
+	if waits != urgentMax || weight != urgentMax {
+		t.Errorf("%d commands of %d wait, weighing %d", waits, streams*each, weight)
+	}
+	gone, end := context.WithCancel(t.Context())
+	end()
+	if flood().Breathe(gone, 1) || in.reserve(gone, "flood", 1) {
+		t.Error("one more of the flood is taken in")
+	}
+	other := &Stream{tenure: &tenure{intake: in}, identity: "quiet"}
+	if !other.Breathe(gone, 1) || !in.reserve(gone, "", 1) {
+		t.Error("another identity is held up")
+	}
+	other.Exhale()
+	if in.crowds["quiet"].urgent != 0 {
+		t.Error("room that was given back is not there")
+	}
+	in.add(locktable.Heard{Renewal: 7})
+	// The quiet one's stands behind no more than may wait of the flood.
+	urgent, _, _ := in.take(false, nil)
+	if len(urgent) != turnMax {
+		t.Errorf("%d in the first turn", len(urgent))
+	}
+	urgent, _, _ = in.take(false, nil)
+	if heard, ok := urgent[0].(locktable.Heard); !ok || heard.Renewal != 7 {
+		t.Error("the quiet one waits on behind the flood")
+	}
+	for passed.Load() < streams {
+		select {
+		case <-ended:
+		case <-in.ready:
+			in.take(false, nil)
+		}
+	}
+	for {
+		if urgent, _, _ := in.take(false, nil); len(urgent) == 0 {
+			break
+		}
+	}
+	if k := in.crowds["flood"]; k.urgent != 0 || len(k.held) != 0 || len(in.parts) != 0 {
+		t.Errorf("all is decided, and %d weigh on it; %d parts", k.urgent, len(in.parts))
+	}
+	if !in.reserve(t.Context(), "flood", urgentMax) {
+		t.Error("no room in an empty intake")
+	}
+	held := make(chan bool)
+	go func() { held <- flood().Breathe(t.Context(), 1) }()
+	in.close()
+	if !<-held {
 		t.Error("a stream is held up by a tenure that is over")
 	}
 }

@@ -34,6 +34,7 @@ type replayed struct {
 // the batch.
 func replay(ctx context.Context, t store.Tenure, limits locktable.Limits) (*replayed, error) {
 	r := &replayed{table: locktable.New(limits), whole: true}
+	r.table.Replaying()
 	head, err := t.Replay(ctx, r.chunk, r.batch)
 	switch {
 	case err != nil:
@@ -52,11 +53,11 @@ func replay(ctx context.Context, t store.Tenure, limits locktable.Limits) (*repl
 }
 
 func (r *replayed) chunk(n uint64, raw []byte) error {
-	c, _, err := store.OpenChunk(raw)
+	c, err := store.ChunkHeaderOf(raw)
 	switch {
 	case err != nil:
 		return fmt.Errorf("snapshot of batch %d: %w", n, err)
-	case c.Number != n || c.Index != r.chunks || r.chunks > 0 && r.whole:
+	case c.Number != n || c.Index != uint64(r.chunks) || r.chunks > 0 && r.whole:
 		return fmt.Errorf("snapshot of batch %d: %w: chunk %d of %d where chunk %d was expected",
 			n, store.ErrDamaged, c.Index, c.Number, r.chunks)
 	}
@@ -64,11 +65,11 @@ func (r *replayed) chunk(n uint64, raw []byte) error {
 	r.growth.snapshot += int64(len(raw))
 	r.whole, r.head, r.durable = c.Last, n, n
 	copy(r.sum[:], c.Previous)
-	return r.apply(n, c.Events)
+	return store.EachChunkEvent(raw, r.applyTo(n))
 }
 
 func (r *replayed) batch(n uint64, raw []byte) error {
-	b, sum, err := store.OpenBatch(raw)
+	b, err := store.HeaderOf(raw)
 	switch {
 	case err != nil:
 		return fmt.Errorf("batch %d: %w", n, err)
@@ -79,18 +80,18 @@ func (r *replayed) batch(n uint64, raw []byte) error {
 	case r.head > 0 && !bytes.Equal(b.Previous, r.sum[:]):
 		return fmt.Errorf("batch %d: %w: it does not follow the batch before", n, store.ErrDamaged)
 	}
-	r.head, r.sum, r.epoch, r.durable = n, sum, b.Epoch, max(r.durable, b.Durable)
+	r.head, r.sum, r.epoch, r.durable = n, b.Sum, b.Epoch, max(r.durable, b.Durable)
 	r.growth.add(len(raw))
-	return r.apply(n, b.Events)
+	return store.EachBatchEvent(raw, r.applyTo(n))
 }
 
-func (r *replayed) apply(n uint64, events []*recordpb.Event) error {
-	for _, e := range events {
+func (r *replayed) applyTo(n uint64) func(*recordpb.Event) error {
+	return func(e *recordpb.Event) error {
 		if err := r.table.Apply(e); err != nil {
 			return fmt.Errorf("batch %d: %w: %w", n, store.ErrDamaged, err)
 		}
+		return nil
 	}
-	return nil
 }
 
 // chunks seals a frozen table in portions.

@@ -17,6 +17,11 @@ import (
 const (
 	// tick is how often the loop turns while a session lives.
 	tick = 100 * time.Millisecond
+	// renewalGap is how long the renewal of a session with patientTTL or more waits
+	// at most for others to share its turn, its Confirm and the writes to their
+	// connection: less than what its client notices, by far.
+	renewalGap = 50 * time.Millisecond
+	patientTTL = 10 * time.Second
 	// resignMax bounds the farewell of a clean stop.
 	resignMax = 5 * time.Second
 )
@@ -31,7 +36,7 @@ func (c *Cell) Run(ctx context.Context) error {
 		case ctx.Err() != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrRolledBack):
 			return nil
 		case errors.Is(err, store.ErrFenced):
-			c.o.Logger.Warn("tenure over: another server took over", "epoch", c.Info().Epoch)
+			c.o.Logger.Warn("tenure over; claiming the next one", "epoch", c.Info().Epoch, "err", err)
 		default:
 			return err
 		}
@@ -62,6 +67,9 @@ func (c *Cell) reign(ctx context.Context) error {
 	} else if l.core, l.growth, err = c.takeOver(ctx, t); err != nil {
 		return errors.Join(err, l.resign())
 	}
+	if c.o.Ended != nil {
+		l.core.table.Witness(&witness{c.o.Ended})
+	}
 	l.core.begun(l.clock.Now())
 	c.stats.Tenures.Add(1)
 	c.o.Logger.Info("serving", "cell", l.core.table.Cell(), "epoch", t.Epoch(), "token", l.core.table.Counts().Counter,
@@ -84,8 +92,10 @@ func (c *Cell) claim(ctx context.Context, nonce store.Nonce, first func(uint64, 
 	return c.o.Store.Claim(ctx, c.o.Node, nonce, first)
 }
 
-// follow keeps Info up to date while another server is active.
+// follow keeps Info up to date while another server is active, and writes down
+// once that this one stands by.
 func (c *Cell) follow(ctx context.Context) {
+	told := false
 	t := c.o.Clock.NewTimer()
 	defer t.Stop()
 	for {
@@ -93,6 +103,10 @@ func (c *Cell) follow(ctx context.Context) {
 			info := c.Info()
 			info.ActiveLink, info.ActiveHTTP = n.Link, n.HTTP
 			c.info.Store(&info)
+			if !told && info.Role() == RoleStandby {
+				told = true
+				c.o.Logger.Info("standing by", "active_link", n.Link, "active_http", n.HTTP)
+			}
 		}
 		t.Reset(c.o.ActiveTTL / 2)
 		select {
@@ -137,27 +151,6 @@ func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, growth, err
 	}
 }
 
-// final tells the errors after which a write must not be tried again.
-func final(err error) bool {
-	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrRolledBack)
-}
-
-// retryGap is the pause before a write whose outcome is unknown is sent again.
-const retryGap = 20 * time.Millisecond
-
-// pause waits for retryGap; false: ctx has ended.
-func pause(ctx context.Context, k clock.Clock) bool {
-	t := k.NewTimer()
-	defer t.Stop()
-	t.Reset(retryGap)
-	select {
-	case <-t.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // loop waits for what happens and has the core decide.
 type loop struct {
 	cell  *Cell
@@ -184,11 +177,6 @@ type snapped struct {
 	err   error
 }
 
-type landing struct {
-	batch batch
-	err   error
-}
-
 // serve turns until the tenure ends.
 func (l *loop) serve(ctx context.Context) error {
 	// What is under way ends with the loop, and is waited for.
@@ -198,7 +186,7 @@ func (l *loop) serve(ctx context.Context) error {
 	l.confirms, l.snaps, l.usages = make(chan error, 1), make(chan snapped, 1), make(chan store.Usage, 1)
 	l.hints = make(chan error, 1)
 	l.tenure = &tenure{
-		intake: newIntake(), secret: l.core.table.Secret(), cell: l.core.table.Cell(), unary: &line{},
+		intake: newIntake(), secret: l.core.table.Secret(), cell: l.core.table.Cell(),
 	}
 	l.tenure.counts.Store(&published{Counts: l.core.table.Counts(), batch: l.core.durable})
 	l.cell.begin(l.tenure, l.core.epoch)
@@ -218,8 +206,9 @@ func (l *loop) serve(ctx context.Context) error {
 }
 
 func (l *loop) turn(ctx, work context.Context) error {
-	timer, look := l.clock.NewTimer(), l.clock.NewTimer()
+	timer, look, gather := l.clock.NewTimer(), l.clock.NewTimer(), l.clock.NewTimer()
 	defer timer.Stop()
+	defer gather.Stop()
 	defer look.Stop()
 	look.Reset(0)
 	lost := l.store.Lost()
@@ -255,6 +244,10 @@ func (l *loop) turn(ctx, work context.Context) error {
 			l.look(work)
 		case <-l.tenure.intake.ready:
 			step = true
+		case <-l.tenure.intake.later:
+			gather.Reset(renewalGap)
+		case <-gather.C():
+			step = true
 		case <-timer.C():
 			step = true
 		}
@@ -264,7 +257,11 @@ func (l *loop) turn(ctx, work context.Context) error {
 			l.held = l.core.crowded()
 			urgent, taken, complete := l.tenure.intake.take(l.held, acquires)
 			acquires = taken
-			l.core.step(l.clock.Now(), l.clock.Wall(), urgent, taken, complete)
+			began := l.clock.Now()
+			l.core.step(began, l.clock.Wall(), urgent, taken, complete)
+			if l.tenure.traces.any() {
+				l.tenure.traces.stepped(l.core, taken, began, l.clock.Now())
+			}
 			clear(taken)
 		} else {
 			l.core.ask(l.clock.Now())
@@ -301,14 +298,20 @@ func (l *loop) act(work context.Context) {
 	a := l.core.take()
 	for _, b := range a.appends {
 		l.busy++
-		go func() { l.landings <- landing{b, l.append(work, b)} }()
+		b.traced = l.tenure.traces.carries(b.number)
+		go func() { l.landings <- l.fly(work, b) }()
 	}
 	if a.confirm {
 		l.busy++
 		go func() {
 			ctx, done := context.WithTimeout(work, l.cell.o.ActiveTTL)
 			defer done()
-			l.confirms <- l.store.Confirm(ctx)
+			began := l.clock.Now()
+			err := l.store.Confirm(ctx)
+			if err == nil {
+				l.cell.stats.Confirmations.add(l.clock.Now().Longer(began))
+			}
+			l.confirms <- err
 		}()
 	}
 	if a.snapshot != nil {
@@ -323,30 +326,19 @@ func (l *loop) act(work context.Context) {
 	}
 }
 
-// append lands a batch, and tries again while the outcome is unknown.
-func (l *loop) append(ctx context.Context, b batch) error {
-	for tries := 1; ; tries++ {
-		err := l.store.Append(ctx, b.number, b.raw)
-		if err == nil || final(err) || ctx.Err() != nil {
-			return err
-		}
-		if tries == 1 {
-			l.cell.o.Logger.Warn("append: outcome unknown, trying again", "batch", b.number, "err", err)
-		}
-		if !pause(ctx, l.clock) {
-			return ctx.Err()
-		}
-	}
-}
-
 // deliver lets answers go.
 func (l *loop) deliver(g *group) {
 	// First: whoever got an answer finds the counts at least as new.
 	l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
+	tracing := l.tenure.traces.any()
 	for i := range g.replies {
 		r := &g.replies[i]
 		l.cell.stats.count(r.Answer)
-		r.To.(Receiver).Receive(r.Number, r.Answer)
+		answer := r.Answer
+		if tracing {
+			answer = l.tenure.traces.final(r, l.clock)
+		}
+		r.To.(Receiver).Receive(r.Number, answer)
 	}
 	if g.counts.RolledBack && l.cell.rolledBack.CompareAndSwap(false, true) {
 		l.cell.o.Logger.Error("store_rolled_back: a client has seen a token that a lost log granted; "+
@@ -360,6 +352,7 @@ func (l *loop) land(x landing) error {
 		return fmt.Errorf("append batch %d: %w", x.batch.number, x.err)
 	}
 	s := &l.cell.stats
+	s.Appends.add(x.ended.Longer(x.began))
 	s.Batches.Add(1)
 	s.Events.Add(uint64(x.batch.events))
 	s.Bytes.Add(uint64(len(x.batch.raw)))
@@ -368,6 +361,9 @@ func (l *loop) land(x landing) error {
 		l.snapshot()
 	}
 	l.core.landed(x.batch.number)
+	if l.tenure.traces.any() {
+		l.tenure.traces.landed(l.core, x, l.clock.Now())
+	}
 	return nil
 }
 

@@ -94,6 +94,8 @@ type batch struct {
 	number uint64
 	raw    []byte
 	events int
+	// traced: the times of its append shall be noted.
+	traced bool
 }
 
 // actions are what a step wants done.
@@ -162,7 +164,7 @@ func (c *core) crowded() bool { return len(c.open) > openMax || c.wantSnapshot }
 
 // acquire decides an acquire, or refuses it when there is no room for it.
 func (c *core) acquire(now locktable.Now, x locktable.Command) {
-	if a, ok := x.(locktable.Acquire); ok && c.tight {
+	if a, ok := x.(locktable.Acquire); ok && c.tight && !planted.Is("acquire taken with little room") {
 		c.decided.Replies = append(c.decided.Replies, locktable.Reply{
 			To: a.Ref, Number: a.Number, Answer: locktable.Refused{
 				Reason: locktable.Exhausted, Message: "the store is nearly full; renewals, releases and reads go on",
@@ -273,9 +275,7 @@ func (c *core) confirm(turn uint64) {
 // settle lets go of what has become final, in order.
 func (c *core) settle() {
 	n := 0
-	if planted.Is("renewal answered before heard is durable") {
-		c.settleRenewals()
-	}
+	c.hurry()
 	for n < len(c.groups) {
 		g := &c.groups[n]
 		durable := g.need != 0 && g.need <= c.durable || planted.Is("answered before durable")
@@ -296,15 +296,34 @@ func (c *core) settle() {
 	}
 }
 
-// settleRenewals is a planted bug: renewals in a turn that logged nothing do not
-// wait for what was logged before it.
-func (c *core) settleRenewals() {
-	other := func(r locktable.Reply) bool { _, renewed := r.Answer.(locktable.Renewed); return !renewed }
+// hurry is three planted bugs: answers of a kind leave before what they show is
+// durable.
+func (c *core) hurry() {
+	var early func(*group, locktable.Answer) bool
+	switch {
+	case planted.Is("renewal answered before heard is durable"):
+		early = func(g *group, a locktable.Answer) bool { _, is := a.(locktable.Renewed); return is && g.events == 0 }
+	case planted.Is("refused before it is durable"):
+		early = func(_ *group, a locktable.Answer) bool { _, is := a.(locktable.Refused); return is }
+	case planted.Is("observer told before it is durable"):
+		early = func(_ *group, a locktable.Answer) bool { _, is := a.(locktable.Observed); return is }
+	default:
+		return
+	}
 	for i := range c.groups {
-		if g := &c.groups[i]; g.events == 0 && g.turn <= c.confirmed && !slices.ContainsFunc(g.replies, other) {
-			c.out.deliver = append(c.out.deliver, *g)
-			g.replies = nil
+		g := &c.groups[i]
+		if g.turn > c.confirmed {
+			return
 		}
+		now := group{turn: g.turn, need: g.need}
+		g.replies = slices.DeleteFunc(slices.Clone(g.replies), func(r locktable.Reply) bool {
+			leaves := early(g, r.Answer)
+			if leaves {
+				now.replies = append(now.replies, r)
+			}
+			return leaves
+		})
+		c.out.deliver = append(c.out.deliver, now)
 	}
 }
 

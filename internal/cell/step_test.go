@@ -138,7 +138,11 @@ func (s *stepper) step(line string) {
 		case "open":
 			urgent = append(urgent, locktable.OpenSession{Ref: w[1], New: stepID(w[1]), TTL: 2 * time.Second})
 		case "renew":
-			urgent = append(urgent, locktable.Renew{Ref: w[1], Session: stepID(w[1])})
+			r := locktable.Renew{Ref: w[1], Session: stepID(w[1])}
+			if len(w) > 2 {
+				r.TTL, _ = time.ParseDuration(w[2])
+			}
+			urgent = append(urgent, r)
 		case "acquire":
 			acquires = append(acquires, locktable.Acquire{
 				Ref: w[1], Names: w[2:3], Session: stepID(w[1]), Try: true, Lease: stepID(w[1] + w[2]),
@@ -184,8 +188,11 @@ func (s *stepper) actions() (out []string) {
 	for _, g := range a.deliver {
 		for _, r := range g.replies {
 			answer := strings.TrimPrefix(fmt.Sprintf("%T", r.Answer), "locktable.")
-			if no, ok := r.Answer.(locktable.Refused); ok {
-				answer += " " + string(no.Reason)
+			switch a := r.Answer.(type) {
+			case locktable.Refused:
+				answer += " " + string(a.Reason)
+			case locktable.Renewed:
+				answer += " " + a.TTL.String()
 			}
 			out = append(out, fmt.Sprintf("→ %v: %s", r.To, answer))
 		}

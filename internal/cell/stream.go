@@ -1,7 +1,9 @@
 package cell
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -17,22 +19,28 @@ type Stream struct {
 	generation uint64
 	line       line
 	identity   string
+	// ttl is what the client asked for last, as far as it is known.
+	ttl time.Duration
+	// reserved is the room that Breathe found and Submit did not take up yet.
+	reserved int
 }
 
 // Attach binds a stream to a session, a new one when the greeting names none.
 // The first answer is Attached or Closed; when it is Closed the stream is over.
-// It never blocks.
-func (c *Cell) Attach(h Hello, r Receiver) *Stream {
-	s := &Stream{cell: c, r: r, generation: h.Generation, identity: h.Identity}
+// It waits, until ctx ends, while too much that its identity sent is to be decided.
+func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
+	s := &Stream{
+		cell: c, r: r, generation: h.Generation, ttl: h.TTL,
+		identity: h.Identity, line: line{identity: h.Identity, limit: h.QueuedMax},
+	}
 	a := locktable.Attach{
 		Ref: r, Generation: h.Generation, TTL: h.TTL, Label: h.Label, Identity: h.Identity,
 		Held: h.Held, Wanted: h.Wanted, Cell: h.Cell, Highest: h.Highest,
 	}
-	if a.TTL == 0 {
-		a.TTL = locktable.TTLDefault
-	}
 	switch {
 	case len(h.Session) == 0:
+		a.TTL = cmp.Or(a.TTL, locktable.TTLDefault)
+		s.ttl = a.TTL
 		s.id = drawID()
 		s.session = s.id.hash()
 		a.New = s.session
@@ -50,7 +58,8 @@ func (c *Cell) Attach(h Hello, r Receiver) *Stream {
 		c.streams[s] = struct{}{}
 	}
 	c.mu.Unlock()
-	if t == nil || !t.intake.add(a) {
+	weight := 1 + len(h.Held) + len(h.Wanted)
+	if t == nil || !t.intake.reserve(ctx, h.Identity, weight) || !t.intake.addOf(h.Identity, weight, a) {
 		r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: notActive})
 	}
 	return s
@@ -59,16 +68,34 @@ func (c *Cell) Attach(h Hello, r Receiver) *Stream {
 // Session is the session's id, a capability.
 func (s *Stream) Session() []byte { return s.id[:] }
 
+// Handle is the session's public name.
+func (s *Stream) Handle() string {
+	if s.tenure == nil {
+		return ""
+	}
+	return locktable.Handle(s.tenure.secret, s.session)
+}
+
 // Submit takes in what a client said at once. It never blocks; when the tenure
 // is over, the stream has been told.
 func (s *Stream) Submit(m Message) {
 	if s.tenure == nil {
 		return
 	}
+	heard := locktable.Heard{
+		Ref: s.r, Session: s.session, Generation: s.generation, Renewal: m.Renewal, TTL: m.TTL, Finished: m.Finished,
+	}
+	if m.TTL != 0 {
+		s.ttl = m.TTL
+	}
+	weight := s.reserved
+	s.reserved = 0
+	if s.ttl >= patientTTL && m.renews() {
+		s.tenure.intake.renew(s.identity, weight, heard)
+		return
+	}
 	urgent := make([]locktable.Command, 0, 2+len(m.Releases)+len(m.Cancels)+len(m.Checks))
-	urgent = append(urgent, locktable.Heard{
-		Ref: s.r, Session: s.session, Generation: s.generation, Renewal: m.Renewal, Finished: m.Finished,
-	})
+	urgent = append(urgent, heard)
 	for _, x := range m.Releases {
 		x.Ref, x.Session, x.Generation = s.r, s.session, s.generation
 		urgent = append(urgent, x)
@@ -88,14 +115,17 @@ func (s *Stream) Submit(m Message) {
 		urgent = append(urgent, locktable.Observe{Ref: s.r, Session: s.session, Generation: s.generation, Name: name})
 	}
 	if m.Close {
-		urgent = append(urgent, locktable.Close{Session: s.session})
+		urgent = append(urgent, locktable.Close{Session: s.session, Identity: s.identity})
 	}
-	if !s.tenure.intake.add(urgent...) || len(m.Acquires) == 0 {
+	if !s.tenure.intake.addOf(s.identity, weight, urgent...) || len(m.Acquires) == 0 {
 		return
 	}
 	for i := range m.Acquires {
 		a := &m.Acquires[i]
 		a.Ref, a.Session, a.Generation, a.Identity = s.r, s.session, s.generation, s.identity
+	}
+	if len(m.Traced) > 0 {
+		s.tenure.traces.begin(s.r, m.Traced, m.Received, s.cell.o.Clock.Now())
 	}
 	refused, _ := s.tenure.intake.acquire(&s.line, m.Acquires)
 	for i := range refused {
@@ -105,16 +135,31 @@ func (s *Stream) Submit(m Message) {
 	}
 }
 
-// Breathe waits while far more is to be decided than a turn takes, so that a
-// client that sends faster than the cell decides is held up itself, and not
-// everybody's renewals behind it. False: ctx has ended.
-func (s *Stream) Breathe(ctx context.Context) bool {
+// Weight is how much there is to decide in what a client said at once: it is what
+// Breathe is told before Submit.
+func (m *Message) Weight() int {
+	n := len(m.Releases) + len(m.Cancels) + len(m.Checks) + len(m.Observe) + len(m.Unobserve)
+	if m.Close {
+		n++
+	}
+	return n + 1
+}
+
+// Breathe waits while far more is to be decided than a turn takes, and while its
+// identity alone has sent so much, so that who sends faster than the cell decides is
+// held up itself, and not everybody's renewals behind it. What is submitted next
+// takes up the room for its weight, or Exhale gives it back. False: ctx has ended.
+func (s *Stream) Breathe(ctx context.Context, weight int) bool {
 	if s.tenure == nil {
 		return true
 	}
 	for {
 		relief := s.tenure.intake.relief()
 		if relief == nil {
+			if !s.tenure.intake.reserve(ctx, s.identity, weight) {
+				return false
+			}
+			s.reserved += weight
 			return true
 		}
 		select {
@@ -122,6 +167,14 @@ func (s *Stream) Breathe(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		}
+	}
+}
+
+// Exhale gives back what nothing is submitted for any more.
+func (s *Stream) Exhale() {
+	if s.tenure != nil {
+		s.tenure.intake.waive(s.identity, s.reserved)
+		s.reserved = 0
 	}
 }
 
@@ -134,6 +187,7 @@ func (s *Stream) Detach() {
 	s.cell.mu.Lock()
 	delete(s.cell.streams, s)
 	s.cell.mu.Unlock()
+	s.tenure.traces.forget(s.r)
 	s.tenure.intake.add(locktable.Detach{Ref: s.r, Session: s.session, Generation: s.generation})
 }
 

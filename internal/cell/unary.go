@@ -12,13 +12,14 @@ import (
 // retryAfter is when an exhausted caller may ask again.
 const retryAfter = time.Second
 
-// OpenSession opens a session without a stream; ttl 0 is TTLDefault. Errors
-// here and below are *RefusedError or the context's.
-func (c *Cell) OpenSession(ctx context.Context, ttl time.Duration, label, identity string) (session string, granted time.Duration, err error) {
+// OpenSession opens a session without a stream; ttl 0 is TTLDefault. Who asks,
+// here and below, is who the context says (As). Errors are *RefusedError or the
+// context's.
+func (c *Cell) OpenSession(ctx context.Context, ttl time.Duration, label string) (session string, granted time.Duration, err error) {
 	id := drawID()
 	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
 		return locktable.OpenSession{
-			Ref: ref, New: id.hash(), TTL: cmp.Or(ttl, locktable.TTLDefault), Label: label, Identity: identity,
+			Ref: ref, New: id.hash(), TTL: cmp.Or(ttl, locktable.TTLDefault), Label: label, Identity: callerOf(ctx),
 		}
 	})
 	if err != nil {
@@ -27,23 +28,24 @@ func (c *Cell) OpenSession(ctx context.Context, ttl time.Duration, label, identi
 	return id.String(), a.(locktable.Opened).TTL, nil
 }
 
-// RenewSession renews a session and returns its TTL.
-func (c *Cell) RenewSession(ctx context.Context, session string) (time.Duration, error) {
+// RenewSession renews a session, from now on with another TTL unless ttl is 0. It
+// returns what the renewal is good for, counted from when it was sent.
+func (c *Cell) RenewSession(ctx context.Context, session string, ttl time.Duration) (time.Duration, error) {
 	id, ok := parseID(session)
 	if !ok {
 		return 0, c.gone("session")
 	}
-	r, err := c.renew(ctx, locktable.Renew{Session: id.hash()})
+	r, err := c.renew(ctx, locktable.Renew{Session: id.hash(), TTL: ttl})
 	return r.TTL, err
 }
 
-// RenewLease renews the session of a lease.
-func (c *Cell) RenewLease(ctx context.Context, lease string) (Renewal, error) {
+// RenewLease renews the session of a lease, as RenewSession does.
+func (c *Cell) RenewLease(ctx context.Context, lease string, ttl time.Duration) (Renewal, error) {
 	id, ok := parseID(lease)
 	if !ok {
 		return Renewal{}, c.gone("lease")
 	}
-	r, err := c.renew(ctx, locktable.Renew{Lease: id.hash()})
+	r, err := c.renew(ctx, locktable.Renew{Lease: id.hash(), TTL: ttl})
 	if err != nil {
 		return Renewal{}, err
 	}
@@ -51,12 +53,13 @@ func (c *Cell) RenewLease(ctx context.Context, lease string) (Renewal, error) {
 	if own := id.ownSession(); own.hash() == r.Session {
 		l.Session = own.String()
 	} else {
-		l.Session = c.handle(r.Session)
+		l.Session = c.Handle(r.Session)
 	}
 	return l, nil
 }
 
 func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed, error) {
+	r.Identity = callerOf(ctx)
 	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
 		r.Ref = ref
 		return r
@@ -74,7 +77,7 @@ func (c *Cell) CloseSession(ctx context.Context, session string) error {
 		return c.gone("session")
 	}
 	_, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
-		return locktable.Close{Ref: ref, Session: id.hash()}
+		return locktable.Close{Ref: ref, Session: id.hash(), Identity: callerOf(ctx)}
 	})
 	return err
 }
@@ -86,7 +89,7 @@ func (c *Cell) Release(ctx context.Context, lease string) error {
 		return c.gone("lease")
 	}
 	_, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
-		return locktable.Release{Ref: ref, Lease: id.hash()}
+		return locktable.Release{Ref: ref, Lease: id.hash(), Identity: callerOf(ctx)}
 	})
 	return err
 }
@@ -112,6 +115,7 @@ func (c *Cell) List(ctx context.Context, l locktable.List) (locktable.Page, erro
 
 // Break asks the holder to let go, or ends its lease at once.
 func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
+	b.Identity = callerOf(ctx)
 	x := newCall()
 	x.late = func(a locktable.Answer) { c.logBreak(b, a) }
 	a, err := c.askBy(ctx, x, func(ref locktable.Ref) locktable.Command {
@@ -141,7 +145,10 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	s.Tight = s.Usage.Tight()
 	t := c.serving()
 	if t == nil {
-		if n, err := c.elsewhere(ctx); err == nil {
+		// A store that is silent leaves what was known last.
+		asking, done := context.WithTimeout(ctx, c.o.ActiveTTL)
+		defer done()
+		if n, err := c.elsewhere(asking); err == nil {
 			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
 		}
 		return s, nil
@@ -156,12 +163,31 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// handle is the public name of a session.
-func (c *Cell) handle(id locktable.ID) string {
+// Handle is the public name of a session; empty while no tenure is served.
+func (c *Cell) Handle(session locktable.ID) string {
 	if t := c.serving(); t != nil {
-		return locktable.Handle(t.secret, id)
+		return locktable.Handle(t.secret, session)
 	}
 	return ""
+}
+
+// HandleOf is the public name of a session whose id is known; empty for what
+// cannot be one.
+func (c *Cell) HandleOf(session string) string {
+	id, ok := parseID(session)
+	if !ok {
+		return ""
+	}
+	return c.Handle(id.hash())
+}
+
+// HandleOfLease is the public name of the session that a lease has to itself.
+func (c *Cell) HandleOfLease(lease string) string {
+	id, ok := parseID(lease)
+	if !ok {
+		return ""
+	}
+	return c.Handle(id.ownSession().hash())
 }
 
 // Acquire asks for a lease and waits for its turn as long as r.Wait says. A
@@ -181,21 +207,22 @@ func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 	if t == nil {
 		return Lease{}, c.unavailable()
 	}
-	id, a, ok := r.command(t.cell)
+	identity := callerOf(ctx)
+	id, a, ok := r.command(t.cell, identity)
 	if !ok {
 		return Lease{}, c.gone("session")
 	}
 	a.Ref = x
 	x.late = func(late locktable.Answer) {
 		if _, yes := late.(locktable.Granted); yes && r.RequestID == "" {
-			t.intake.add(locktable.Release{Lease: id.hash()})
+			t.intake.add(locktable.Release{Lease: id.hash(), Identity: identity})
 		}
 	}
-	refused, open := t.intake.acquire(t.unary, []locktable.Acquire{a})
+	refused, open := t.intake.single(r.QueuedMax, a)
 	if !open {
 		return Lease{}, c.unavailable()
 	}
-	if len(refused) > 0 {
+	if refused {
 		return Lease{}, c.refused(locktable.Refused{
 			Reason: locktable.Exhausted, Message: "too many acquires wait to be decided",
 		})
@@ -206,7 +233,7 @@ func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 	}
 	g := answer.(locktable.Granted)
 	if r.RequestID != "" {
-		id = repeatable(t.cell, r.Identity, r.RequestID, g.Salt)
+		id = repeatable(t.cell, identity, r.RequestID, g.Salt)
 	}
 	l := Lease{ID: id.String(), Session: r.Session, Granted: g, Cell: t.cell}
 	if l.Session == "" {
@@ -217,15 +244,15 @@ func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 
 // command makes the table's command of a request, and the id that the lease
 // will have. ok is false when the session's id cannot be one.
-func (r *AcquireRequest) command(cell string) (id secretID, a locktable.Acquire, ok bool) {
+func (r *AcquireRequest) command(cell, identity string) (id secretID, a locktable.Acquire, ok bool) {
 	a = locktable.Acquire{
-		Names: r.Names, Mode: r.Mode, Slots: r.Slots, Value: r.Value, LockDelay: r.LockDelay, Label: r.Label, Try: r.Wait == 0, Identity: r.Identity,
+		Names: r.Names, Mode: r.Mode, Slots: r.Slots, Value: r.Value, LockDelay: r.LockDelay, Label: r.Label, Try: r.Wait == 0, Identity: identity,
 	}
 	if id = drawID(); r.RequestID != "" {
-		a.RequestKey = requestKey(r.Identity, r.RequestID)
+		a.RequestKey = requestKey(identity, r.RequestID)
 		a.Salt = make([]byte, 16)
 		rand.Read(a.Salt)
-		id = repeatable(cell, r.Identity, r.RequestID, a.Salt)
+		id = repeatable(cell, identity, r.RequestID, a.Salt)
 	}
 	a.Lease = id.hash()
 	if r.Session == "" {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -22,12 +23,19 @@ type attachStream = grpc.BidiStreamingServer[linkpb.ClientMessage, linkpb.Server
 
 // Attach serves one stream of a session.
 func (s *Server) Attach(st attachStream) error {
+	door, err := s.admit(st.Context())
+	if err != nil {
+		return err
+	}
+	defer door.guest.Leave()
+	over, stop := door.expiry()
+	defer stop()
 	ended := make(chan error, 2)
 	greeted := make(chan *linkpb.Hello, 1)
 	attached := make(chan *cell.Stream, 1)
 	out := newOutbox()
 
-	go func() { ended <- s.receive(st, out, greeted, attached) }()
+	go func() { ended <- s.receive(st, door, out, greeted, attached) }()
 
 	hello, err := s.greeting(st.Context(), greeted, ended)
 	if err != nil {
@@ -36,24 +44,25 @@ func (s *Server) Attach(st attachStream) error {
 	if refusal := check(hello); refusal != nil {
 		return st.Send(&linkpb.ServerMessage{Closed: refusal})
 	}
-	stream := s.cell.Attach(cell.Hello{
-		Session:    hello.Session,
-		Generation: hello.Generation,
-		TTL:        ttlOr(hello.TtlNano),
-		Label:      hello.Label,
-		Identity:   s.o.Identity(st.Context()),
-		Held:       hello.Held,
-		Wanted:     hello.Wanted,
-		Cell:       hello.Cell,
-		Highest:    tokenOf(hello.HighestToken),
-	}, out)
+	identity := door.caller.Identity()
+	if identity == nil {
+		return s.putOut(access.ErrRevoked)
+	}
+	out.notes = newNotes(s.o.Witness, identity.Name(), door.caller.Remote)
+	stream := s.cell.Attach(st.Context(), door.hello(hello, identity), out)
 	defer stream.Detach()
+	out.notes.session(stream.Handle())
 	attached <- stream
 
-	go func() { ended <- s.send(st, out, stream) }()
+	go func() { ended <- s.send(st, door, out, stream) }()
 	select {
 	case err := <-ended:
 		return err
+	case why := <-door.out:
+		out.notes.greeted("detach", "put out", why.Error())
+		return s.putOut(why)
+	case <-over:
+		return s.putOut(access.ErrRevoked)
 	case <-out.overflow:
 		s.o.Logger.Warn("a client that does not read was disconnected", "bytes", OutboxMax)
 		return status.Errorf(codes.ResourceExhausted, "more than %d bytes of answers were waiting to be read", OutboxMax)
@@ -96,7 +105,7 @@ func check(h *linkpb.Hello) *linkpb.Closed {
 }
 
 // receive hands the client's messages to the cell, each as a whole.
-func (s *Server) receive(st attachStream, out *outbox, greeted chan<- *linkpb.Hello, attached <-chan *cell.Stream) error {
+func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<- *linkpb.Hello, attached <-chan *cell.Stream) error {
 	first, err := st.Recv()
 	if err != nil {
 		return ending(err)
@@ -111,13 +120,16 @@ func (s *Server) receive(st attachStream, out *outbox, greeted chan<- *linkpb.He
 	case <-st.Context().Done():
 		return nil
 	}
+	select {
+	case <-out.welcome:
+	case <-st.Context().Done():
+		return nil
+	}
 	first.Hello = nil
+	defer stream.Exhale()
 	for m := first; ; {
-		if err := s.submit(stream, out, m); err != nil {
+		if err := s.submit(st.Context(), stream, door, out, m); err != nil {
 			return err
-		}
-		if !stream.Breathe(st.Context()) {
-			return nil
 		}
 		if err := st.RecvMsg(m); err != nil {
 			return ending(err)
@@ -127,7 +139,7 @@ func (s *Server) receive(st attachStream, out *outbox, greeted chan<- *linkpb.He
 
 // submit takes the message apart. A request that no version of ours knows is
 // answered here: the cell could not name it.
-func (s *Server) submit(stream *cell.Stream, out *outbox, m *linkpb.ClientMessage) error {
+func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *door, out *outbox, m *linkpb.ClientMessage) error {
 	if m.Hello != nil {
 		return status.Error(codes.InvalidArgument, "a second greeting")
 	}
@@ -140,16 +152,35 @@ func (s *Server) submit(stream *cell.Stream, out *outbox, m *linkpb.ClientMessag
 	if m.FinishedBelow == 0 && m.Renewal == 0 && len(m.Requests) == 0 && len(m.Observe) == 0 && len(m.Unobserve) == 0 && !m.Close {
 		return nil
 	}
-	c := cell.Message{Renewal: m.Renewal, Finished: m.FinishedBelow, Observe: m.Observe, Unobserve: m.Unobserve, Close: m.Close}
+	identity := door.caller.Identity()
+	if identity == nil {
+		return s.putOut(access.ErrRevoked)
+	}
+	if len(m.Observe) > 0 {
+		m.Observe = door.observable(identity, out, m.Observe)
+	}
+	c := cell.Message{Renewal: m.Renewal, TTL: time.Duration(m.TtlNano), Finished: m.FinishedBelow, Observe: m.Observe, Unobserve: m.Unobserve, Close: m.Close}
 	for _, r := range m.Requests {
 		if r.Number == 0 {
 			return status.Error(codes.InvalidArgument, "a request without a number")
+		}
+		out.notes.asked(r)
+		if a := r.GetAcquire(); a != nil && !door.mayAcquire(identity, out, r.Number, a.Names) {
+			continue
+		}
+		if r.Trace && r.GetAcquire() != nil {
+			if len(c.Traced) == 0 {
+				c.Received = s.o.Clock.Now()
+			}
+			c.Traced = append(c.Traced, r.Number)
 		}
 		if !sort(stream, &c, r) {
 			out.Receive(r.Number, locktable.Refused{Reason: locktable.Invalid, Message: "the server does not know this kind of request"})
 		}
 	}
-	stream.Submit(c)
+	if stream.Breathe(ctx, c.Weight()) {
+		stream.Submit(c)
+	}
 	return nil
 }
 
@@ -192,8 +223,8 @@ func sort(stream *cell.Stream, c *cell.Message, r *linkpb.Request) bool {
 
 // send passes on what gathers in the outbox until the stream's session is
 // closed or the stream breaks.
-func (s *Server) send(st attachStream, out *outbox, stream *cell.Stream) error {
-	w := writer{server: s, stream: stream}
+func (s *Server) send(st attachStream, door *door, out *outbox, stream *cell.Stream) error {
+	w := writer{server: s, door: door, notes: out.notes, stream: stream}
 	var items []item
 	for {
 		select {

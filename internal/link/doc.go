@@ -17,6 +17,8 @@
 //
 //   - What leaves through a stream was handed over by the cell as final (I3);
 //     the link adds nothing of its own about leases.
+//   - A stream asks for what its caller is allowed to (package access), at the
+//     moment of asking. When that changes, or its certificate is over, it ends.
 //   - A reader that lets OutboxMax bytes of answers pile up is disconnected. A
 //     client that does not greet within GreetingMax is disconnected.
 //   - A client whose protocol version is a neighbour of ours is served; any

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +21,8 @@ func FuzzClientMessages(f *testing.F) {
 			{Number: 1 << 63},
 		}},
 		{Observe: []string{"x", ""}, Unobserve: []string{"y"}},
+		{Renewal: 2, TtlNano: int64(time.Minute)},
+		{Renewal: 2, TtlNano: -1},
 		{Close: true},
 		{Hello: hello()},
 	} {

@@ -26,6 +26,12 @@ import (
 // takes no tenure when idle is set.
 func serve(t testing.TB, idle bool) linkpb.LinkClient {
 	t.Helper()
+	return serveWith(t, idle, Options{})
+}
+
+// serveWith is serve with what the options say of callers.
+func serveWith(t testing.TB, idle bool, with Options) linkpb.LinkClient {
+	t.Helper()
 	ck := clock.Bubble()
 	o := cell.Options{
 		Store: memstore.NewDisk().Store(memstore.Options{Clock: ck, Sole: true}),
@@ -41,8 +47,10 @@ func serve(t testing.TB, idle bool) linkpb.LinkClient {
 		go func() { ran <- c.Run(ctx) }()
 		<-c.Ready()
 	}
-	g := grpc.NewServer(ServerOptions()...)
-	New(c, Options{Clock: ck, Version: "1.2.3"}).Register(g)
+	with.Clock, with.Version = ck, "1.2.3"
+	s := New(c, with)
+	g := grpc.NewServer(append(ServerOptions(), s.Turnstile())...)
+	s.Register(g)
 	l := bufconn.Listen(1 << 20)
 	go func() { _ = g.Serve(l) }()
 	// Windows that do not grow: what a slow reader does not read stays with us.
@@ -300,6 +308,19 @@ func TestUnary(t *testing.T) {
 		}
 		if r, err := c.RenewLease(ctx, &linkpb.RenewLeaseRequest{Lease: l.Lease}); err != nil || r.TtlNano != s.TtlNano {
 			t.Errorf("%v, %v", r, err)
+		}
+		for _, ttl := range []time.Duration{time.Minute, 2 * time.Second} {
+			// By the lease, and then by its session without asking again.
+			if r, err := c.RenewLease(ctx, &linkpb.RenewLeaseRequest{Lease: l.Lease, TtlNano: int64(ttl)}); err != nil || r.TtlNano != int64(ttl) {
+				t.Errorf("%v: %v, %v", ttl, r, err)
+			}
+			if r, err := c.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: s.Session}); err != nil || r.TtlNano != int64(ttl) {
+				t.Errorf("%v: %v, %v", ttl, r, err)
+			}
+		}
+		_, err = c.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: s.Session, TtlNano: 1})
+		if d := detail(t, err, codes.InvalidArgument); d.Reason != linkpb.Reason_REASON_INVALID {
+			t.Errorf("out of bounds: %v", d)
 		}
 
 		_, err = c.Acquire(ctx, &linkpb.AcquireRequest{Name: "x", TtlNano: int64(5 * time.Second)})

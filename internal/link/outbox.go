@@ -3,6 +3,7 @@ package link
 import (
 	"sync"
 
+	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -20,6 +21,10 @@ type outbox struct {
 	// overflow is closed when more than OutboxMax bytes have piled up behind a
 	// portion that is being sent.
 	overflow chan struct{}
+	// welcome is closed when the stream is attached: until then nothing that its
+	// client says may reach a session that may be another's.
+	welcome chan struct{}
+	notes   *notes
 
 	mu    sync.Mutex
 	items []item
@@ -34,13 +39,17 @@ type outbox struct {
 const burstMax = 4 * OutboxMax
 
 func newOutbox() *outbox {
-	return &outbox{ready: make(chan struct{}, 1), overflow: make(chan struct{})}
+	return &outbox{ready: make(chan struct{}, 1), overflow: make(chan struct{}), welcome: make(chan struct{})}
 }
 
 // Receive is cell.Receiver.
 func (o *outbox) Receive(number uint64, a locktable.Answer) {
+	o.notes.answered(number, a)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if _, first := a.(locktable.Attached); first {
+		close(o.welcome)
+	}
 	if o.over {
 		return
 	}
@@ -85,6 +94,8 @@ func weight(a locktable.Answer) int {
 			n += 32 + len(g.Name)
 		}
 		return n
+	case cell.Traced:
+		return base + weight(a.Answer)
 	case locktable.Refused:
 		n := base + len(a.Message)
 		if a.Holder != nil {

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -9,16 +8,23 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/desk"
 )
 
 // Version of the link protocol. Both sides talk to their neighbours.
 const Version = 1
 
 const (
-	// GreetingMax bounds the wait for a client's first message.
+	// GreetingMax bounds the wait for a client's first message, and before it for
+	// its handshakes.
 	GreetingMax = 10 * time.Second
+	// IdleMax is how long a connection may be there for nothing.
+	IdleMax = 5 * time.Minute
+	// HeaderMax bounds the bytes of a call's metadata.
+	HeaderMax = 32 << 10
 	// MessageMax bounds the bytes of a message in either direction.
 	MessageMax = 4 << 20
 	// RequestsMax bounds the requests of one message, and the names in it that are
@@ -26,8 +32,16 @@ const (
 	RequestsMax = 4096
 	// HeldMax bounds the leases, and the requests, that a greeting names.
 	HeldMax = 1 << 17
+	// StreamWindow and ConnWindow are how many bytes of requests may be on their
+	// way. They are fixed: gRPC would measure what the network bears by a ping for
+	// every message, which doubles what small messages cost.
+	StreamWindow = 1 << 20
+	ConnWindow   = 4 << 20
 	// OutboxMax bounds the bytes of answers that wait for a slow reader.
 	OutboxMax = 4 << 20
+	// StreamsPerConnection bounds the streams, and other calls, of one connection.
+	// Further ones wait at the client.
+	StreamsPerConnection = 1024
 )
 
 // Options of a Server.
@@ -36,14 +50,17 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is the product's version and Store the kind of store, for Status.
 	Version, Store string
-	// Identity names the caller of a request; nil: nobody has a name.
-	Identity func(context.Context) string
+	// Gate lets callers in; nil: everybody is.
+	Gate *access.Gate
+	// Witness is told of what was done and denied; nil: nobody is.
+	Witness access.Witness
 }
 
 // Server serves one cell over gRPC.
 type Server struct {
 	linkpb.UnimplementedLinkServer
 	cell *cell.Cell
+	desk *desk.Desk
 	o    Options
 }
 
@@ -52,10 +69,10 @@ func New(c *cell.Cell, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Identity == nil {
-		o.Identity = func(context.Context) string { return "" }
+	if o.Gate == nil {
+		o.Gate = access.NewGate(nil)
 	}
-	return &Server{cell: c, o: o}
+	return &Server{cell: c, desk: desk.New(c, o.Gate, o.Witness), o: o}
 }
 
 // Register makes r serve s.
@@ -67,7 +84,14 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { linkpb.RegisterLinkServer(r
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MessageMax),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.StaticStreamWindowSize(StreamWindow),
+		grpc.StaticConnWindowSize(ConnWindow),
+		grpc.MaxConcurrentStreams(StreamsPerConnection),
+		grpc.MaxHeaderListSize(HeaderMax),
+		grpc.ConnectionTimeout(GreetingMax),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: IdleMax,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: 10 * time.Second, PermitWithoutStream: true,
 		}),

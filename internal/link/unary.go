@@ -15,7 +15,7 @@ import (
 
 // OpenSession opens a session without a stream.
 func (s *Server) OpenSession(ctx context.Context, r *linkpb.OpenSessionRequest) (*linkpb.OpenSessionResponse, error) {
-	session, ttl, err := s.cell.OpenSession(ctx, time.Duration(r.TtlNano), r.Label, s.o.Identity(ctx))
+	session, ttl, err := s.desk.OpenSession(s.presenting(ctx), time.Duration(r.TtlNano), r.Label)
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -24,7 +24,7 @@ func (s *Server) OpenSession(ctx context.Context, r *linkpb.OpenSessionRequest) 
 
 // RenewSession renews it.
 func (s *Server) RenewSession(ctx context.Context, r *linkpb.RenewSessionRequest) (*linkpb.RenewSessionResponse, error) {
-	ttl, err := s.cell.RenewSession(ctx, r.Session)
+	ttl, err := s.desk.RenewSession(s.presenting(ctx), r.Session, time.Duration(r.TtlNano))
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -33,7 +33,7 @@ func (s *Server) RenewSession(ctx context.Context, r *linkpb.RenewSessionRequest
 
 // CloseSession ends it and all its leases.
 func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest) (*linkpb.CloseSessionResponse, error) {
-	if err := s.cell.CloseSession(ctx, r.Session); err != nil {
+	if err := s.desk.CloseSession(s.presenting(ctx), r.Session); err != nil {
 		return nil, s.failed(err)
 	}
 	return &linkpb.CloseSessionResponse{}, nil
@@ -41,7 +41,7 @@ func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest
 
 // Acquire takes a lease in a session, or with a session of its own.
 func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb.AcquireResponse, error) {
-	l, err := s.cell.Acquire(ctx, cell.AcquireRequest{
+	l, err := s.desk.Acquire(s.presenting(ctx), cell.AcquireRequest{
 		Names:     append([]string{r.Name}, r.Names...),
 		Mode:      modeOf(r.Shared, r.Slots),
 		Slots:     r.Slots,
@@ -52,7 +52,6 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Wait:      time.Duration(r.WaitNano),
 		Label:     r.Label,
 		RequestID: r.RequestId,
-		Identity:  s.o.Identity(ctx),
 	})
 	if err != nil {
 		return nil, s.failed(err)
@@ -79,7 +78,7 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 
 // RenewLease renews the session of a lease.
 func (s *Server) RenewLease(ctx context.Context, r *linkpb.RenewLeaseRequest) (*linkpb.RenewLeaseResponse, error) {
-	l, err := s.cell.RenewLease(ctx, r.Lease)
+	l, err := s.desk.RenewLease(s.presenting(ctx), r.Lease, time.Duration(r.TtlNano))
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -88,7 +87,7 @@ func (s *Server) RenewLease(ctx context.Context, r *linkpb.RenewLeaseRequest) (*
 
 // Release ends a lease.
 func (s *Server) Release(ctx context.Context, r *linkpb.ReleaseRequest) (*linkpb.ReleaseResponse, error) {
-	if err := s.cell.Release(ctx, r.Lease); err != nil {
+	if err := s.desk.Release(s.presenting(ctx), r.Lease); err != nil {
 		return nil, s.failed(err)
 	}
 	return &linkpb.ReleaseResponse{}, nil
@@ -96,7 +95,7 @@ func (s *Server) Release(ctx context.Context, r *linkpb.ReleaseRequest) (*linkpb
 
 // List shows what is held or waited for.
 func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListResponse, error) {
-	page, err := s.cell.List(ctx, locktable.List{
+	page, err := s.desk.List(s.presenting(ctx), locktable.List{
 		Name: r.Name, Prefix: r.Prefix, After: r.PageToken, Limit: int(r.PageSize),
 	})
 	if err != nil {
@@ -109,7 +108,7 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 			x.Holders = append(x.Holders, holder(h))
 		}
 		for _, w := range l.Waiters {
-			x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label, Shared: w.Shared})
+			x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label, Shared: w.Shared, Identity: w.Identity})
 		}
 		a.Locks = append(a.Locks, x)
 	}
@@ -118,8 +117,8 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 
 // Break asks a holder to let go, or ends its lease.
 func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.BreakResponse, error) {
-	ended, err := s.cell.Break(ctx, locktable.Break{
-		Name: r.Name, Token: tokenOf(r.Token), Reason: r.Reason, Now: r.Now, Identity: s.o.Identity(ctx),
+	ended, err := s.desk.Break(s.presenting(ctx), locktable.Break{
+		Name: r.Name, Token: tokenOf(r.Token), Reason: r.Reason, Now: r.Now,
 	})
 	if err != nil {
 		return nil, s.failed(err)
@@ -129,7 +128,7 @@ func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.Bre
 
 // Status shows the cell's state, on a standby too.
 func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.StatusResponse, error) {
-	st, err := s.cell.Status(ctx)
+	st, err := s.desk.Status(s.presenting(ctx))
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -149,10 +148,16 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		StoreUsedBytes:   st.Usage.Used,
 		StoreQuotaBytes:  st.Usage.Quota,
 		DiskFreeBytes:    st.Usage.Free,
+		StoreHistory:     st.Usage.History,
+		StoreWarning:     st.Usage.Warning,
 		RolledBack:       st.RolledBack,
 		Tight:            st.Tight,
 		Version:          s.o.Version,
 		Store:            s.o.Store,
+		Tls:              secured(ctx),
+		Auth:             !s.o.Gate.Open(),
+		Partial:          st.Partial,
+		Role:             st.Role(),
 	}, nil
 }
 

@@ -5,7 +5,9 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -21,6 +23,8 @@ const (
 // so its parts are used again for the next one.
 type writer struct {
 	server *Server
+	door   *door
+	notes  *notes
 	stream *cell.Stream
 
 	out  linkpb.ServerMessage
@@ -40,7 +44,7 @@ type grantedReply struct {
 // message packs items until it is full, and returns the rest.
 func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 	m := &w.out
-	m.Welcome, m.Closed, m.Renewal = nil, nil, 0
+	m.Welcome, m.Closed, m.Renewal, m.TtlNano = nil, nil, 0, 0
 	clear(m.Replies)
 	m.Replies, m.Notices, m.Observed = m.Replies[:0], m.Notices[:0], nil
 	w.used = 0
@@ -54,12 +58,13 @@ func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 		case locktable.Attached:
 			m.Welcome = w.welcome(a)
 		case locktable.Renewed:
-			m.Renewal = max(m.Renewal, a.Number)
+			m.Renewal, m.TtlNano = a.Number, int64(a.TTL)
 		case locktable.Notice:
 			m.Notices = append(m.Notices, notice(a))
 		case locktable.Observed:
 			m.Observed = append(m.Observed, &linkpb.Observed{
 				Name: a.Name, Token: uint64(a.Token), Value: a.Value, Label: a.Label,
+				Reason: reasonOf(a.Reason), Message: a.Message,
 			})
 		case locktable.Closed:
 			m.Closed = w.closed(a)
@@ -73,6 +78,12 @@ func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 
 func (w *writer) welcome(a locktable.Attached) *linkpb.Welcome {
 	info := w.server.cell.Info()
+	detail := ""
+	if a.RolledBack {
+		// Whoever may hold something can say so, and it alarms everybody.
+		detail = "told a token that no log here has granted: store_rolled_back"
+	}
+	w.notes.greeted("attach", "done", detail)
 	return &linkpb.Welcome{
 		Version:       Version,
 		Cell:          info.Cell,
@@ -87,6 +98,11 @@ func (w *writer) welcome(a locktable.Attached) *linkpb.Welcome {
 
 func (w *writer) closed(a locktable.Closed) *linkpb.Closed {
 	c := &linkpb.Closed{Reason: reasonOf(a.Reason), Message: a.Message}
+	if a.Reason == "" {
+		w.notes.greeted("close", "done", a.Message)
+	} else {
+		w.notes.greeted("detach", string(a.Reason), a.Message)
+	}
 	if a.Reason == locktable.Unavailable {
 		c.ActiveLink = w.server.elsewhere()
 	}
@@ -113,6 +129,10 @@ func (w *writer) reply(number uint64, a locktable.Answer) *linkpb.Reply {
 	switch a := a.(type) {
 	case locktable.Granted:
 		return w.granted(number, a)
+	case cell.Traced:
+		r := w.reply(number, a.Answer)
+		r.Trace = traceOf(a.Trace, w.server.o.Clock.Now())
+		return r
 	case locktable.Waiting:
 		return &linkpb.Reply{Number: number, What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{
 			Ticket: w.stream.Ticket(number, a.Place),
@@ -120,6 +140,9 @@ func (w *writer) reply(number uint64, a locktable.Answer) *linkpb.Reply {
 	case locktable.Done:
 		return &linkpb.Reply{Number: number, What: done}
 	case locktable.Refused:
+		if a.Holder != nil && !w.door.caller.Identity().Allow(access.Read, a.Name) {
+			a.Holder = nil
+		}
 		return &linkpb.Reply{Number: number, What: &linkpb.Reply_Refused{Refused: w.server.refused(a, "", 0)}}
 	default:
 		return &linkpb.Reply{Number: number}
@@ -152,8 +175,19 @@ func (w *writer) granted(number uint64, a locktable.Granted) *linkpb.Reply {
 	}
 	g.granted.Token, g.granted.Fences = uint64(a.Token), g.fences
 	g.what.Granted = &g.granted
-	g.reply.Number, g.reply.What = number, &g.what
+	g.reply.Number, g.reply.What, g.reply.Trace = number, &g.what, nil
 	return &g.reply
+}
+
+// traceOf counts from when the request had been read, on the clock that nobody
+// slews; 0 where the cell noted nothing.
+func traceOf(t cell.Trace, sent clock.Reading) *linkpb.Trace {
+	since := func(r clock.Reading) int64 { return int64(max(r.Raw-t.Received.Raw, 0)) }
+	return &linkpb.Trace{
+		QueuedNano: since(t.Queued), TakenNano: since(t.Taken), DecidedNano: since(t.Decided),
+		ClosedNano: since(t.Closed), AppendingNano: since(t.Appending), LandedNano: since(t.Landed),
+		FinalNano: since(t.Final), SentNano: since(sent),
+	}
 }
 
 func (s *Server) refused(a locktable.Refused, activeLink string, retry time.Duration) *linkpb.Refused {
@@ -179,17 +213,11 @@ func holder(h locktable.Holder) *linkpb.Holder {
 		Shared:        h.Shared,
 		Slot:          h.Slot,
 		Breaking:      h.Breaking,
+		Identity:      h.Identity,
 	}
 }
 
 func tokenOf(n uint64) guard.Token { return guard.Token(n) }
-
-func ttlOr(nano int64) time.Duration {
-	if nano == 0 {
-		return locktable.TTLDefault
-	}
-	return time.Duration(nano)
-}
 
 var reasons = map[locktable.Reason]linkpb.Reason{
 	locktable.Invalid:         linkpb.Reason_REASON_INVALID,

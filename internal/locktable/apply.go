@@ -73,7 +73,8 @@ func (t *Table) apply(e *recordpb.Event) error {
 		t.outcomes.end(idOf(e.RequestKey), e.Args, time.Duration(e.LeftNano))
 		return nil
 	case recordpb.Kind_KIND_SESSION_OPENED, recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED,
-		recordpb.Kind_KIND_SESSION_SILENT, recordpb.Kind_KIND_SESSION_HEARD, recordpb.Kind_KIND_REQUESTS:
+		recordpb.Kind_KIND_SESSION_SILENT, recordpb.Kind_KIND_SESSION_HEARD, recordpb.Kind_KIND_REQUESTS,
+		recordpb.Kind_KIND_SESSION_TTL:
 		return t.applySession(e)
 	}
 	return fmt.Errorf("unknown kind %d: written by a newer version", e.Kind)
@@ -91,6 +92,7 @@ func (t *Table) applySession(e *recordpb.Event) error {
 			own: e.Own, opened: e.AtUnixNano,
 		}
 		t.sessions[id] = s
+		t.charge(s.identity, usage{sessions: 1})
 		t.due.add(0, appointment{s: s})
 		return nil
 	}
@@ -105,6 +107,8 @@ func (t *Table) applySession(e *recordpb.Event) error {
 		s.silent, s.left = true, time.Duration(e.LeftNano)
 	case recordpb.Kind_KIND_SESSION_HEARD:
 		s.silent, s.left = false, 0
+	case recordpb.Kind_KIND_SESSION_TTL:
+		s.ttl = time.Duration(e.TtlNano)
 	case recordpb.Kind_KIND_REQUESTS:
 		s.finish(e.Finished)
 		for _, n := range e.Done {
@@ -148,19 +152,19 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 	switch {
 	case s == nil:
 		return errors.New("no such session")
-	case token <= t.counter:
+	case token <= t.counter && !planted.Is("token per name that restarts"):
 		return fmt.Errorf("the token does not exceed the counter %d", t.counter)
 	case !known:
 		return fmt.Errorf("unknown mode %d: written by a newer version", e.Mode)
 	case len(e.Grants) == 0:
 		return errors.New("a lease of no name")
 	}
-	if err := t.raise(token); err != nil {
+	if err := t.raise(max(token, t.counter)); err != nil {
 		return err
 	}
 	l := &lease{
 		token: token, session: s, mode: mode, request: e.Request, args: e.Args,
-		id: idOf(e.Lease), label: e.Label, since: e.AtUnixNano, extra: extraOf(e),
+		since: e.AtUnixNano, extra: extraOf(e),
 	}
 	for i, g := range e.Grants {
 		h := hold{lock: t.lockOf(g.Name, true), fence: guard.Token(g.Fence), slot: g.Slot}
@@ -182,13 +186,14 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 	}
 	t.leases[token] = l
 	t.values += len(e.Value)
+	t.charge(s.identity, usage{leases: 1, values: len(e.Value)})
 	s.leases.push(l)
 	if l.request != 0 {
 		put(&s.granted, l.request, l)
 	}
 	s.finish(e.Finished)
-	if l.id != (ID{}) {
-		t.byID[l.id] = l
+	if id := l.extra.id; id != (ID{}) {
+		t.byID[id] = l
 	}
 	if l.extra.requestKey != (ID{}) {
 		t.outcomes.begin(l)
@@ -207,10 +212,12 @@ func (m Mode) record() recordpb.Mode {
 }
 
 func extraOf(e *recordpb.Event) *extra {
-	if len(e.Grants) == 1 && e.Slots == 0 && e.Value == nil && e.LockDelayNano == 0 && e.RequestKey == nil {
+	if len(e.Grants) == 1 && e.Slots == 0 && e.Value == nil && e.LockDelayNano == 0 && e.RequestKey == nil &&
+		e.Lease == nil && e.Label == "" {
 		return none
 	}
 	return &extra{
+		id: idOf(e.Lease), label: e.Label,
 		slots: e.Slots, value: e.Value, delay: time.Duration(e.LockDelayNano),
 		requestKey: idOf(e.RequestKey), salt: e.Salt,
 	}
@@ -309,6 +316,7 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 // end makes a session over. Its leases, if any, go on the work list.
 func (t *Table) end(s *session) {
 	delete(t.sessions, s.id)
+	t.charge(s.identity, usage{sessions: -1})
 	t.due.remove(s.slot)
 	s.over = true
 	if s.leases.n > 0 {
@@ -331,12 +339,13 @@ func (t *Table) drop(l *lease, forced bool) {
 	s.leases.remove(l)
 	delete(t.leases, l.token)
 	t.values -= len(l.extra.value)
+	t.charge(s.identity, usage{leases: -1, values: -len(l.extra.value)})
 	if l.request != 0 {
 		delete(s.granted, l.request)
 		s.markDone(l.request)
 	}
-	if l.id != (ID{}) {
-		delete(t.byID, l.id)
+	if id := l.extra.id; id != (ID{}) {
+		delete(t.byID, id)
 	}
 	if key := l.extra.requestKey; key != (ID{}) {
 		t.outcomes.end(key, l.args, 0)
@@ -347,7 +356,7 @@ func (t *Table) drop(l *lease, forced bool) {
 // longer: how long that is only the time tells, which comes with the next Tick.
 func (t *Table) shut(l *lock, left time.Duration) {
 	if l.closed == nil {
-		l.closed = &closure{}
+		l.attended().closed = &closure{}
 	}
 	c := l.closed
 	c.left, c.fresh = max(c.left, left), max(c.fresh, left)
@@ -357,8 +366,10 @@ func (t *Table) shut(l *lock, left time.Duration) {
 
 // reopen ends what is left of a lock-delay.
 func (t *Table) reopen(l *lock) {
-	l.closed = nil
-	t.due.remove(l.slot)
+	if l.closed != nil {
+		l.closed = nil
+		t.due.remove(l.slot)
+	}
 }
 
 // finish notes that every request below n is finished.

@@ -34,6 +34,9 @@ const (
 	// NumbersMax bounds how far a request's number may be ahead of the lowest
 	// unfinished one of its session.
 	NumbersMax = 1 << 16
+	// IdentityShare is the part of the cell's limits that one identity with a name
+	// may take up: one in so many.
+	IdentityShare = 2
 )
 
 // Limits bound what a cell holds, so that one caller cannot exhaust it.

@@ -32,9 +32,10 @@ type Attach struct {
 	Ref        Ref
 	Session    ID
 	Generation uint64
+	// TTL that is asked for; 0 leaves a session that lives with its own.
+	TTL time.Duration
 	// New and what follows open a session when Session is zero.
 	New             ID
-	TTL             time.Duration
 	Label, Identity string
 	// Held and Wanted say what the client still wants; the rest is released.
 	Held   []uint64
@@ -59,14 +60,17 @@ type Heard struct {
 	Generation uint64
 	// Renewal is answered with Renewed when it is not 0.
 	Renewal uint64
+	// TTL is asked for from this renewal on; 0: what was asked for last.
+	TTL time.Duration
 	// Finished: every request numbered below will not be asked again.
 	Finished uint64
 }
 
 // Close ends a session and all its leases.
 type Close struct {
-	Ref     Ref
-	Session ID
+	Ref      Ref
+	Session  ID
+	Identity string
 }
 
 // OpenSession opens a session without a stream.
@@ -81,6 +85,9 @@ type OpenSession struct {
 type Renew struct {
 	Ref            Ref
 	Session, Lease ID
+	Identity       string
+	// TTL is asked for from now on; 0: what was asked for last.
+	TTL time.Duration
 }
 
 // Mode is how a name is held.
@@ -150,6 +157,8 @@ type Release struct {
 	Generation, Number uint64
 	Token              guard.Token
 	Lease              ID
+	// Identity of the caller, where the lease is named by its id.
+	Identity string
 }
 
 // Observe has a stream told who holds a name, now and at every change, until
@@ -184,6 +193,9 @@ type Break struct {
 	Reason   string
 	Identity string
 	Now      bool
+	// May says on which names the caller may break a lease: one lease may hold
+	// several. nil: on all.
+	May func(name string) bool
 }
 
 // List reads names that are held or waited for: one, or a page of those with a
@@ -197,6 +209,9 @@ type List struct {
 	Limit int
 	// WithoutQueue leaves the waiters out.
 	WithoutQueue bool
+	// Within are prefixes of the names that the caller may see, sorted and none a
+	// prefix of another; nil: all names.
+	Within []string
 }
 
 // Reply carries an answer to whoever waits for it.
@@ -211,6 +226,7 @@ type Answer interface{ answer() }
 
 // Attached greets a stream.
 type Attached struct {
+	// TTL is what the greeting is good for as a renewal.
 	TTL        time.Duration
 	Lost       []uint64
 	RolledBack bool
@@ -223,7 +239,9 @@ type Opened struct{ TTL time.Duration }
 type Renewed struct {
 	Number  uint64
 	Session ID
-	TTL     time.Duration
+	// TTL is what the renewal is good for, from its sending: all that its sender
+	// may count on, whatever the log has.
+	TTL time.Duration
 	// Breaking tells whoever renewed by a lease that its holder is asked to let
 	// go, and Reason why. Streams are told by a Notice.
 	Breaking bool
@@ -253,8 +271,18 @@ type Grant struct {
 // Waiting: the request stands in the queue at this place.
 type Waiting struct{ Place Place }
 
-// Done: as asked.
-type Done struct{}
+// Done: as asked. Of is what that was.
+type Done struct{ Of Asked }
+
+// Asked is a request whose answer says nothing but that it is done.
+type Asked uint8
+
+// The requests that are answered with Done.
+const (
+	AskedRelease Asked = iota
+	AskedCheck
+	AskedClose
+)
 
 // Broken answers a Break: ended, or the holder was asked. Handle is the
 // holder's.
@@ -286,6 +314,26 @@ type Observed struct {
 	Token guard.Token
 	Value []byte
 	Label string
+	// Reason and Message say why the name is not observed. There is none from the
+	// table: it is for fronts that allow less.
+	Reason  Reason
+	Message string
+}
+
+// Ended tells the witness that a session has expired, with the names of its first
+// leases, or that a lease has ended of which no stream is told.
+type Ended struct {
+	// What happened: "expired", "released" or "broken".
+	What string
+	// Identity, Label and Handle are the holder's.
+	Identity, Label, Handle string
+	// Token of the lease; 0 for a session.
+	Token guard.Token
+	Names []string
+	// Leases of the session.
+	Leases int
+	// Reason of a break, and By whom it was asked for.
+	Reason, By string
 }
 
 // Closed tells a stream that its session has ended or belongs to another one.
@@ -326,12 +374,15 @@ type Holder struct {
 	Slot      uint32
 	Shared    bool
 	Breaking  bool
+	// Identity is who it is, where callers prove that.
+	Identity string
 }
 
 // Waiter in a queue as others see it.
 type Waiter struct {
 	Handle, Label string
 	Shared        bool
+	Identity      string
 }
 
 // Reason is why something was refused; the words of the HTTP interface.
@@ -364,3 +415,4 @@ func (Notice) answer()   {}
 func (Closed) answer()   {}
 func (Page) answer()     {}
 func (Observed) answer() {}
+func (Ended) answer()    {}

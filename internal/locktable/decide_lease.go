@@ -93,7 +93,7 @@ func (t *Table) asker(now Now, c Acquire, args uint64, d *Decided) (s *session, 
 		return nil, false
 	}
 	if c.Number == 0 {
-		if s = t.sessions[c.Session]; s == nil {
+		if s = t.sessions[c.Session]; s == nil || s.identity != c.Identity {
 			d.refuse(c.Ref, 0, Gone, sessionGone)
 			return nil, true
 		}
@@ -222,6 +222,13 @@ func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 	case t.values+len(c.Value) > t.limits.ValueBytes:
 		return Exhausted, fmt.Sprintf("the cell has %d bytes of values; %d more would pass its limit", t.values, len(c.Value))
 	}
+	more := usage{leases: 1, values: len(c.Value)}
+	if s == nil {
+		more.sessions = 1
+	}
+	if why := t.overdrawn(c.Identity, more); why != "" {
+		return Exhausted, why
+	}
 	for _, name := range c.Names {
 		if l := t.locks[name]; l != nil && !l.idle() && l.slots != c.Slots {
 			return Conflict, fmt.Sprintf("%q is used as %s, and was asked for as %s", name, use(l.slots), use(c.Slots))
@@ -232,6 +239,9 @@ func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 
 // packed says which limit a new waiter would pass.
 func (t *Table) packed(w *waiter) string {
+	if why := t.overdrawn(w.acquire.Identity, usage{waiters: 1}); why != "" {
+		return why
+	}
 	if t.waiters >= t.limits.Waiters {
 		return fmt.Sprintf("the cell has %d waiters, its limit", t.waiters)
 	}
@@ -362,7 +372,9 @@ func (c Cancel) decide(t *Table, now Now, d *Decided) {
 func (c Release) decide(t *Table, now Now, d *Decided) {
 	var l *lease
 	if c.Lease != (ID{}) {
-		l = t.byID[c.Lease]
+		if l = t.byID[c.Lease]; l != nil && l.session.identity != c.Identity {
+			l = nil
+		}
 	} else if s := t.onStream(c.Session, c.Generation, c.Ref, d); s != nil {
 		l = s.holding(t, c.Token)
 		if l == nil && planted.Is("release by name") {
@@ -379,7 +391,7 @@ func (c Release) decide(t *Table, now Now, d *Decided) {
 		t.touch(now, l.session, d)
 	}
 	t.release(now, l, d)
-	d.reply(c.Ref, c.Number, Done{})
+	d.reply(c.Ref, c.Number, Done{AskedRelease})
 }
 
 func (c Check) decide(t *Table, _ Now, d *Decided) {
@@ -391,7 +403,7 @@ func (c Check) decide(t *Table, _ Now, d *Decided) {
 		d.refuse(c.Ref, c.Number, Gone, leaseGone)
 		return
 	}
-	d.reply(c.Ref, c.Number, Done{})
+	d.reply(c.Ref, c.Number, Done{AskedCheck})
 }
 
 // holding finds the session's own lease with a token.
@@ -415,6 +427,10 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 	}
 	if l == nil {
 		d.refuse(c.Ref, 0, TokenMismatch, mismatch(k, c))
+		return
+	}
+	if c.May != nil && slices.ContainsFunc(l.locks(), func(k *lock) bool { return !c.May(k.name) }) {
+		d.refuse(c.Ref, 0, Denied, "the lease holds other names, too, and not all of them may be broken by this identity")
 		return
 	}
 	stream, handle := l.session.stream, t.handle(l.session)

@@ -2,6 +2,7 @@ package locktable
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -54,12 +55,12 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 		}
 		s := t.sessions[c.New]
 		s.stream, s.generation = c.Ref, c.Generation
-		d.reply(c.Ref, 0, Attached{TTL: s.ttl, Lost: c.Held, RolledBack: rolled})
+		d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: c.Held, RolledBack: rolled})
 		return
 	}
 	s := t.sessions[c.Session]
 	switch {
-	case s == nil:
+	case s == nil || s.identity != c.Identity:
 		d.reply(c.Ref, 0, Closed{Reason: Gone, Message: sessionGone})
 		return
 	case s.own:
@@ -70,12 +71,16 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 			"generation %d of the stream is not above %d", c.Generation, s.generation)})
 		return
 	}
+	if err := wantedTTL(c.TTL); err != nil {
+		d.reply(c.Ref, 0, Closed{Reason: Invalid, Message: err.Error()})
+		return
+	}
 	d.reply(s.stream, 0, Closed{Reason: Conflict, Message: "another stream of the session took over"})
-	s.stream, s.generation = c.Ref, c.Generation
-	t.touch(now, s, d)
+	s.stream, s.generation, s.asked = c.Ref, c.Generation, 0
+	t.touchFor(now, s, c.TTL, d)
 	have, lost := t.part(s, c.Held)
 	t.keep(now, s, have, c.Wanted, d)
-	d.reply(c.Ref, 0, Attached{TTL: s.ttl, Lost: lost, RolledBack: rolled})
+	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled})
 	for l := s.leases.head; l != nil; l = l.next {
 		if l.breaking != nil {
 			d.reply(c.Ref, 0, Notice{Token: l.token, Reason: l.breaking.reason})
@@ -201,6 +206,9 @@ func (t *Table) openSession(now Now, id ID, ttl time.Duration, label, identity s
 	if len(t.sessions) >= t.limits.Sessions {
 		return Exhausted, fmt.Errorf("the cell has %d sessions, its limit", len(t.sessions))
 	}
+	if why := t.overdrawn(identity, usage{sessions: 1}); why != "" {
+		return Exhausted, errors.New(why)
+	}
 	if t.sessions[id] != nil {
 		return Conflict, fmt.Errorf("the session lives already")
 	}
@@ -235,14 +243,26 @@ func (c Heard) decide(t *Table, now Now, d *Decided) {
 	if s == nil {
 		return
 	}
-	t.touch(now, s, d)
+	if err := wantedTTL(c.TTL); err != nil {
+		d.reply(c.Ref, 0, Closed{Reason: Invalid, Message: err.Error()})
+		return
+	}
+	ttl := c.TTL
+	if ttl != 0 && c.Renewal <= s.asked {
+		// A later one has asked already.
+		ttl = 0
+	}
+	if ttl != 0 {
+		s.asked = c.Renewal
+	}
+	t.touchFor(now, s, ttl, d)
 	if c.Finished > s.finishedUp {
 		dropBelow(s.cancelled, s.finishedUp, c.Finished)
 		t.leaveAll(now, s.waitingBelow(s.finishedUp, c.Finished), d)
 		s.finishedUp = c.Finished
 	}
 	if c.Renewal != 0 {
-		d.reply(c.Ref, 0, Renewed{Number: c.Renewal, Session: s.id, TTL: s.ttl})
+		d.reply(c.Ref, 0, Renewed{Number: c.Renewal, Session: s.id, TTL: s.promise()})
 	}
 }
 
@@ -275,28 +295,35 @@ func (c Renew) decide(t *Table, now Now, d *Decided) {
 			}
 		}
 	}
-	if s == nil {
+	if s == nil || s.identity != c.Identity {
 		d.refuse(c.Ref, 0, Gone, gone)
 		return
 	}
-	t.touch(now, s, d)
-	a.Session, a.TTL = s.id, s.ttl
+	if err := wantedTTL(c.TTL); err != nil {
+		d.refuse(c.Ref, 0, Invalid, err.Error())
+		return
+	}
+	t.touchFor(now, s, c.TTL, d)
+	a.Session, a.TTL = s.id, s.promise()
 	d.reply(c.Ref, 0, a)
 }
 
 func (c Close) decide(t *Table, now Now, d *Decided) {
 	s := t.sessions[c.Session]
-	if s == nil {
+	if s == nil || s.identity != c.Identity {
 		d.refuse(c.Ref, 0, Gone, sessionGone)
 		return
 	}
 	t.finishSession(now, s, recordpb.Kind_KIND_SESSION_CLOSED, Closed{Message: "closed as asked"}, d)
-	d.reply(c.Ref, 0, Done{})
+	d.reply(c.Ref, 0, Done{AskedClose})
 }
 
 // finishSession ends a session, tells its stream, and lets whoever stood behind
 // its waiters move up. What it held is served by Work.
 func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Closed, d *Decided) {
+	if t.witness != nil && kind == recordpb.Kind_KIND_SESSION_EXPIRED {
+		d.reply(t.witness, 0, t.expired(s))
+	}
 	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes()})
 	t.unobserveAll(s)
 	all := s.unaryWaiters()

@@ -39,25 +39,40 @@ func (s *session) timing() {
 
 // touch notes that a session was heard. A silent one is logged as heard before
 // anything about it can be answered.
-func (t *Table) touch(now Now, s *session, d *Decided) {
+func (t *Table) touch(now Now, s *session, d *Decided) { t.touchFor(now, s, 0, d) }
+
+// touchFor is touch by a message that asks for a TTL; 0: it asks for none.
+func (t *Table) touchFor(now Now, s *session, ttl time.Duration, d *Decided) {
+	// First: what a silent session has left bounds what it was promised.
+	s.timing()
 	if s.silent && planted.Is("heard not logged") {
 		s.silent = false
 	}
 	if s.silent {
 		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_HEARD, Session: s.id.bytes()})
 	}
+	t.want(now, s, ttl, d)
 	t.renew(now, s)
 }
 
 func (t *Table) renew(now Now, s *session) {
 	s.timing()
-	s.deadline = max(s.deadline, now.High+s.ttl)
+	s.deadline = max(s.deadline, now.High+s.promise())
 	s.quiet = now.High
-	s.silentAt = now.High + 2*s.ttl/RenewalsPerTTL
+	s.silentAt = now.High + 2*s.promise()/RenewalsPerTTL
 	if s.suspect != 0 {
 		s.suspect = 0
-		t.due.add(s.silentAt, appointment{s: s})
+		t.due.add(s.next(), appointment{s: s})
 	}
+}
+
+// next is when a session must be looked at.
+func (s *session) next() time.Duration {
+	at := min(s.silentAt, s.deadline)
+	if s.lower != 0 {
+		at = min(at, s.promised)
+	}
+	return at
 }
 
 // Tick looks after sessions whose time has come, at most budget of each kind:
@@ -111,6 +126,7 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 		t.suspects.add(now, s)
 		return
 	}
+	t.lower(now, s, d)
 	if s.silentAt <= now.Low && planted.Is("silence not logged") {
 		s.silentAt = now.High + s.ttl
 	}
@@ -120,8 +136,11 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 		})
 		// Again when the silence has doubled.
 		s.silentAt = now.High + max(now.High-s.quiet, time.Millisecond)
+		if planted.Is("silence logged only once in a tenure") {
+			s.silentAt = s.deadline
+		}
 	}
-	t.due.add(min(s.silentAt, s.deadline), appointment{s: s})
+	t.due.add(s.next(), appointment{s: s})
 }
 
 // lookClosed handles a name that is closed: what is left of the lock-delay is

@@ -41,6 +41,7 @@ func FuzzApply(f *testing.F) {
 	add(tenure(1, 5), opened(one, false), granted(one, 6, sh, "a"), &recordpb.Event{Kind: recordpb.Kind_KIND_BREAKING, Token: 6}, tenure(2, 9))
 	add(tenure(1, 5), &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: "a", LeftNano: 5}, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_OPENED, Name: "a"})
 	add(opened(one, false), &recordpb.Event{Kind: recordpb.Kind_KIND_REQUESTS, Session: one, Finished: 3, Done: []uint64{4, 9}}, &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_SILENT, Session: one, LeftNano: -1})
+	add(tenure(1, 5), opened(one, false), &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_TTL, Session: one, TtlNano: int64(time.Hour)}, granted(one, 6, ex, "a"), &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_TTL, Session: one, TtlNano: -1})
 	add(&recordpb.Event{Kind: recordpb.Kind_KIND_OUTCOME, RequestKey: one, LeftNano: 9}, &recordpb.Event{Kind: recordpb.Kind_KIND_PAST_TENURE, Epoch: 4, Token: 9, LastToken: 8}, &recordpb.Event{Kind: 99})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var b recordpb.Batch

@@ -11,7 +11,20 @@ const blockMax = 512
 
 // index keeps names in byte order, in blocks, so that a page of names costs no
 // more than what it shows and a change moves at most one block's pointers.
-type index struct{ blocks [][]string }
+type index struct {
+	blocks [][]string
+	// idle: nothing is kept until filled.
+	idle bool
+}
+
+// fill puts all names in order at once, which is less work than one by one.
+func (x *index) fill(names []string) {
+	slices.Sort(names)
+	*x = index{}
+	for part := range slices.Chunk(names, blockMax/4*3) {
+		x.blocks = append(x.blocks, part)
+	}
+}
 
 // block finds the block where name is or belongs.
 func (x *index) block(name string) int {
@@ -20,6 +33,9 @@ func (x *index) block(name string) int {
 }
 
 func (x *index) add(name string) {
+	if x.idle {
+		return
+	}
 	if len(x.blocks) == 0 {
 		x.blocks = append(x.blocks, []string{name})
 		return
@@ -28,6 +44,11 @@ func (x *index) add(name string) {
 	b := x.blocks[i]
 	at, found := slices.BinarySearch(b, name)
 	if found {
+		return
+	}
+	if at == blockMax && i == len(x.blocks)-1 {
+		// Names that come in order leave full blocks behind, not half full ones.
+		x.blocks = append(x.blocks, []string{name})
 		return
 	}
 	b = slices.Insert(b, at, name)

@@ -32,7 +32,7 @@ func (c List) decide(t *Table, now Now, d *Decided) {
 	}
 	var p Page
 	shown, bytes := 0, 0
-	t.names.after(c.Prefix, c.After, func(name string) bool {
+	c.visit(&t.names, func(name string) bool {
 		k := t.locks[name]
 		if !k.seen() {
 			return true
@@ -48,6 +48,31 @@ func (c List) decide(t *Table, now Now, d *Decided) {
 		return true
 	})
 	d.reply(c.Ref, 0, p)
+}
+
+// visit goes through the names that are asked for and may be seen. It looks at
+// no other: they may be a million.
+func (c List) visit(names *index, visit func(name string) bool) {
+	if c.Within == nil {
+		names.after(c.Prefix, c.After, visit)
+		return
+	}
+	going := true
+	for _, p := range c.Within {
+		switch {
+		case strings.HasPrefix(c.Prefix, p):
+			p = c.Prefix
+		case !strings.HasPrefix(p, c.Prefix):
+			continue
+		}
+		names.after(p, c.After, func(name string) bool {
+			going = visit(name)
+			return going
+		})
+		if !going {
+			return
+		}
+	}
 }
 
 // seen reports whether a name is listed: one that is only observed is free, and
@@ -80,7 +105,7 @@ func (t *Table) lockView(now Now, k *lock, c List) Lock {
 		return v
 	}
 	for _, w := range k.queue[:min(len(k.queue), waitersShown)] {
-		x := Waiter{Label: w.acquire.Label, Shared: w.shared()}
+		x := Waiter{Label: w.acquire.Label, Shared: w.shared(), Identity: w.acquire.Identity}
 		if w.session != nil {
 			x.Handle = t.handle(w.session)
 			if x.Label == "" {

@@ -31,8 +31,9 @@ func (c Observe) decide(t *Table, now Now, d *Decided) {
 	}
 	l := t.lockOf(c.Name, true)
 	put(&s.observed, c.Name, l)
-	l.observers = append(l.observers, observer{s: s, ref: c.Ref})
-	l.shown = l.token()
+	k := l.attended()
+	k.observers = append(k.observers, observer{s: s, ref: c.Ref})
+	k.shown = l.token()
 	d.reply(c.Ref, 0, l.observed())
 }
 
@@ -58,6 +59,9 @@ func (t *Table) unobserveAll(s *session) {
 
 // tell lets the observers of a name know when its first holder has changed.
 func (l *lock) tell(d *Decided) {
+	if len(l.observers) == 0 {
+		return
+	}
 	if token := l.token(); token != l.shown && !(token == 0 && planted.Is("observers not told that a name is free")) {
 		l.shown = token
 		for _, o := range l.observers {
@@ -70,7 +74,7 @@ func (l *lock) observed() Observed {
 	o := Observed{Name: l.name}
 	if len(l.holders) > 0 {
 		h := l.holders[0]
-		o.Token, o.Value, o.Label = h.token, h.extra.value, cmp.Or(h.label, h.session.label)
+		o.Token, o.Value, o.Label = h.token, h.extra.value, cmp.Or(h.extra.label, h.session.label)
 	}
 	return o
 }

@@ -43,11 +43,12 @@ func (t *Table) join(w *waiter) {
 			l.slots = w.acquire.Slots
 		}
 		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
-		l.queue = slices.Insert(l.queue, at, w)
+		l.attended().queue = slices.Insert(l.queue, at, w)
 	}
 	w.moved()
 	t.waiters++
 	t.values += len(w.acquire.Value)
+	t.charge(w.acquire.Identity, usage{waiters: 1, values: len(w.acquire.Value)})
 	switch a := &w.acquire; {
 	case a.Number != 0:
 		put(&w.session.waiting, a.Number, w)
@@ -74,6 +75,7 @@ func (t *Table) unjoin(w *waiter) {
 	w.moved()
 	t.waiters--
 	t.values -= len(w.acquire.Value)
+	t.charge(w.acquire.Identity, usage{waiters: -1, values: -len(w.acquire.Value)})
 	switch a := &w.acquire; {
 	case a.Number != 0:
 		delete(w.session.waiting, a.Number)
@@ -162,7 +164,7 @@ func (l *lock) turnOf(w *waiter) bool {
 // a queue of thousands of shared waiters would otherwise be walked for each of
 // them.
 func (l *lock) barrier() *waiter {
-	if !l.barred {
+	if len(l.queue) > 0 && !l.barred {
 		l.barred, l.bar = true, nil
 		for _, x := range l.queue {
 			if x.ref != nil && !x.shared() && !planted.Is("writer overtaken by a later reader") {
@@ -178,7 +180,9 @@ func (l *lock) barrier() *waiter {
 func (w *waiter) moved() {
 	if !w.shared() {
 		for _, l := range w.locks {
-			l.barred, l.bar = false, nil
+			if l.barred {
+				l.barred, l.bar = false, nil
+			}
 		}
 	}
 }
@@ -319,6 +323,9 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 		s = t.sessions[a.Own]
 	}
 	token := t.counter + 1
+	if planted.Is("token per name that restarts") {
+		token = t.tenures[len(t.tenures)-1].opened + 1 + guard.Token(len(w.locks[0].holders))
+	}
 	e := &recordpb.Event{
 		Kind: recordpb.Kind_KIND_GRANTED, Session: s.id.bytes(), Token: uint64(token),
 		Grants: make([]*recordpb.Grant, 0, len(w.locks)), Mode: a.Mode.record(), Slots: a.Slots,
@@ -360,7 +367,7 @@ func (l *lock) freeSlot() uint32 {
 }
 
 func granted(l *lease) Granted {
-	g := Granted{Token: l.token, TTL: l.session.ttl, Salt: l.extra.salt, Session: l.session.id}
+	g := Granted{Token: l.token, TTL: l.session.promise(), Salt: l.extra.salt, Session: l.session.id}
 	l.holds(func(h *hold) {
 		g.Grants = append(g.Grants, Grant{Name: h.lock.name, Fence: h.fence, Slot: h.slot})
 	})
@@ -381,10 +388,13 @@ func (t *Table) conclude(now Now, l *lease, e *recordpb.Event, d *Decided) {
 	s := l.session
 	e.Session, e.Token, e.Finished = s.id.bytes(), uint64(l.token), s.finishedUp
 	e.AtUnixNano = now.Wall.UnixNano()
+	if t.witness != nil && (l.extra.id != (ID{}) || e.Kind == recordpb.Kind_KIND_BROKEN) {
+		d.reply(t.witness, 0, t.endOf(l, e))
+	}
 	t.emit(d, e)
 	var free []*lock
 	for _, k := range l.locks() {
-		if l.mode == Shared && len(k.holders) > 0 && len(t.ended) == 0 {
+		if l.mode == Shared && len(k.holders) > 0 && t.settled(k) {
 			// Beside other shared holders nothing has become free.
 			k.tell(d)
 			continue
@@ -425,6 +435,10 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 	return len(t.ended) > 0 || len(t.starved) > 0
 }
 
+// Replaying says that events of a log follow, and then Settle: until then no
+// names are listed.
+func (t *Table) Replaying() { t.names = index{idle: true} }
+
 // Settle takes out every lease of an ended session. It ends a replay, when
 // there is nobody to grant to.
 func (t *Table) Settle() {
@@ -435,6 +449,13 @@ func (t *Table) Settle() {
 		}
 	}
 	t.ended = nil
+	if t.names.idle {
+		names := make([]string, 0, len(t.locks))
+		for name := range t.locks { //tidy:unordered sorted by fill
+			names = append(names, name)
+		}
+		t.names.fill(names)
+	}
 }
 
 // holder describes who has a name.
@@ -442,9 +463,10 @@ func (t *Table) holder(now Now, l *lease, k *lock) Holder {
 	s := l.session
 	s.timing()
 	return Holder{
-		Token: l.token, Handle: t.handle(s), Label: cmp.Or(l.label, s.label),
+		Token: l.token, Handle: t.handle(s), Label: cmp.Or(l.extra.label, s.label),
 		Since: time.Unix(0, l.since), ExpiresIn: min(max(s.deadline-now.High, 0), s.ttl),
 		Slot: l.on(k).slot, Shared: l.mode == Shared, Breaking: l.breaking != nil,
+		Identity: s.identity,
 	}
 }
 

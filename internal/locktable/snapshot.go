@@ -174,8 +174,8 @@ func (s *frozenSession) events() []*recordpb.Event {
 func (l *frozenLease) events() []*recordpb.Event {
 	e := &recordpb.Event{
 		Kind: recordpb.Kind_KIND_GRANTED, Session: l.session.id.bytes(), Token: uint64(l.token),
-		Mode: l.mode.record(), Slots: l.extra.slots, Request: l.request, Args: l.args, Lease: l.id.bytes(),
-		RequestKey: l.extra.requestKey.bytes(), Salt: l.extra.salt, Label: l.label, Value: l.extra.value,
+		Mode: l.mode.record(), Slots: l.extra.slots, Request: l.request, Args: l.args, Lease: l.extra.id.bytes(),
+		RequestKey: l.extra.requestKey.bytes(), Salt: l.extra.salt, Label: l.extra.label, Value: l.extra.value,
 		LockDelayNano: int64(l.extra.delay), AtUnixNano: l.since,
 	}
 	l.holds(func(h *hold) {

@@ -58,6 +58,9 @@ type Table struct {
 	serving  bool
 	values   int
 	told     bool
+	usage    map[string]usage
+	// witness is told of what ends; nil: nobody is.
+	witness Ref
 }
 
 // tenure: the counter's opening value and the last token granted in it, the
@@ -92,10 +95,15 @@ type session struct {
 	observed   map[string]*lock
 	cancelled  map[uint64]struct{}
 	deadline   time.Duration
-	quiet      time.Duration
-	silentAt   time.Duration
-	timed      bool
-	suspect    uint64
+	// lower is the TTL that is asked for while a higher one stands in the log, 0:
+	// none; promised is when the last promise above it has run out. See ttl.go.
+	lower, promised time.Duration
+	// asked is the renewal of this stream by which a TTL was asked for last.
+	asked    uint64
+	quiet    time.Duration
+	silentAt time.Duration
+	timed    bool
+	suspect  uint64
 	// slot is the place on the agenda, from 1; 0: none. So is a lock's.
 	slot int
 	// handle is the public name, once it was asked for.
@@ -111,8 +119,6 @@ type lease struct {
 	mode     Mode
 	request  uint64
 	args     uint64
-	id       ID
-	label    string
 	since    int64
 	extra    *extra
 	breaking *breaking
@@ -120,8 +126,10 @@ type lease struct {
 	prev, next *lease
 }
 
-// extra is what few leases have.
+// extra is what few leases have. id is that of a lease without a stream.
 type extra struct {
+	id         ID
+	label      string
 	more       []hold
 	slots      uint32
 	value      []byte
@@ -149,21 +157,40 @@ type breaking struct {
 // or waited for it is used with one number of slots, 0 for a lock; the holders
 // of slots are in the order of their slots.
 type lock struct {
-	name      string
-	slots     uint32
-	holders   []*lease
-	queue     []*waiter
-	closed    *closure
-	observers []observer
-	shown     guard.Token
-	slot      int
-	starving  bool
+	name     string
+	slots    uint32
+	starving bool
+	holders  []*lease
 	// settled is how many sessions had ended when the holders were last looked
 	// through for theirs.
 	settled uint64
+	// crowd is calm until attended.
+	*crowd
+}
+
+// crowd is what few locks have: of a million that are held, hardly any is waited
+// for, and each would pay for it.
+type crowd struct {
+	queue     []*waiter
+	closed    *closure
+	observers []observer
+	// shown is what the observers were told of last.
+	shown guard.Token
+	slot  int
 	// barred: bar is known; see barrier.
 	barred bool
 	bar    *waiter
+}
+
+// calm is the crowd of most locks. Nobody writes to it.
+var calm = &crowd{}
+
+// attended gives a lock a crowd of its own, to write to.
+func (l *lock) attended() *crowd {
+	if l.crowd == calm {
+		l.crowd = &crowd{}
+	}
+	return l.crowd
 }
 
 // closure is what is left of a lock-delay. left is decided.
@@ -257,7 +284,7 @@ func Line(wall time.Time) guard.Token {
 func (t *Table) lockOf(name string, make bool) *lock {
 	l := t.locks[name]
 	if l == nil && make {
-		l = &lock{name: name}
+		l = &lock{name: name, crowd: calm}
 		t.locks[name] = l
 		t.names.add(name)
 	}
@@ -279,14 +306,18 @@ func (t *Table) forget(l *lock) {
 // work list has not come to a holder that is over, or the clock's line was in the
 // way. Otherwise every name is served when something changes.
 func (t *Table) stale(l *lock) bool {
-	return l.starving || len(t.ended) > 0 && l.settled != t.ends && slices.ContainsFunc(l.holders, func(h *lease) bool { return h.session.over })
+	return l.starving || !t.settled(l) && slices.ContainsFunc(l.holders, func(h *lease) bool { return h.session.over })
 }
+
+// settled reports whether no holder of a name can be over: none was left when
+// they were last looked through, and no session with leases has ended since.
+func (t *Table) settled(l *lock) bool { return len(t.ended) == 0 || l.settled == t.ends }
 
 // settle takes holders out whose session is over but whose turn on the work
 // list has not come. It returns their other names, which are free as well and to
 // which the work list does not come back.
 func (t *Table) settle(l *lock) (others []*lock) {
-	if len(t.ended) == 0 || l.settled == t.ends {
+	if t.settled(l) {
 		return nil
 	}
 	l.settled = t.ends

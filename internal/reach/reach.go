@@ -18,11 +18,31 @@ type Error struct {
 	Why string
 	// Other: something answers there that does not speak our protocol.
 	Other bool
+	// Insecure: a server answers, and TLS with it fails.
+	Insecure bool
+	// By is the server that sent the caller here; empty: it came by itself.
+	By string
+	// Silent: something takes connections there, or swallows them, and says
+	// nothing for as long as it was waited for.
+	Silent bool
 }
 
+// SaysNothing is why a silent server counts as not there.
+const SaysNothing = "nothing comes back on a connection to it"
+
 func (e *Error) Error() string {
+	if e.By == "" {
+		return e.text()
+	}
+	return e.text() + "; the server at " + e.By + " named this one as the active server (its \"serve --advertise\" says which address is named)"
+}
+
+func (e *Error) text() string {
 	if e.Other {
 		return "what answers at " + e.Server + " is no pawl link: " + e.Why
+	}
+	if e.Insecure {
+		return "no TLS with the server at " + e.Server + ": " + e.Why
 	}
 	return "no server answers at " + e.Server + ": " + e.Why
 }
@@ -30,6 +50,7 @@ func (e *Error) Error() string {
 const (
 	noConnection = `connection error: desc = "`
 	dialling     = "transport: Error while dialing: "
+	noHandshake  = "transport: authentication handshake failed: "
 	noPreface    = "error reading server preface: "
 )
 
@@ -50,10 +71,38 @@ func Of(server string, err error) *Error {
 			Why: "it looks like the HTTP port; the link has a port of its own, 7420 unless \"serve --listen\" says otherwise",
 		}
 	}
+	if silent(text) {
+		return &Error{Server: server, Silent: true, Why: SaysNothing}
+	}
 	if why, ok := strings.CutPrefix(text, noPreface); ok {
-		return &Error{Server: server, Why: "the connection was taken and closed again (" + why + ")"}
+		return &Error{Server: server, Why: "the connection was taken and closed again (" + why + "); perhaps the server speaks TLS"}
+	}
+	if why, ok := strings.CutPrefix(text, noHandshake); ok {
+		return &Error{Server: server, Insecure: true, Why: handshake(why)}
 	}
 	return &Error{Server: server, Why: plain(server, strings.TrimPrefix(text, dialling))}
+}
+
+// silent reports whether a connection was given up for want of time.
+func silent(text string) bool {
+	for _, sign := range []string{"use of closed network connection", "deadline exceeded", "i/o timeout"} {
+		if strings.HasSuffix(text, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// handshake says what a failed one means.
+func handshake(why string) string {
+	why = strings.TrimPrefix(why, "tls: failed to verify certificate: ")
+	switch {
+	case strings.Contains(why, "first record does not look like a TLS handshake"):
+		return "it does not speak TLS"
+	case strings.Contains(why, "unknown authority"):
+		return "its certificate is of an unknown authority (" + why + ")"
+	}
+	return why
 }
 
 // plain leaves of the text of a failed dial what whoever typed the address wants

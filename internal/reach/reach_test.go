@@ -59,8 +59,13 @@ func TestWhatIsNoneOfIt(t *testing.T) {
 		}
 	}
 	for text, why := range map[string]string{
-		"error reading server preface: EOF":             "the connection was taken and closed again (EOF)",
-		"transport: authentication handshake failed: x": "x",
+		"error reading server preface: EOF":                                                                                            "the connection was taken and closed again (EOF); perhaps the server speaks TLS",
+		"transport: authentication handshake failed: x":                                                                                "x",
+		"transport: authentication handshake failed: tls: first record does not look like a TLS handshake":                             "it does not speak TLS",
+		"transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority": "its certificate is of an unknown authority (x509: certificate signed by unknown authority)",
+		"error reading server preface: read tcp 127.0.0.1:1->127.0.0.1:2: use of closed network connection":                            reach.SaysNothing,
+		"transport: authentication handshake failed: context deadline exceeded":                                                        reach.SaysNothing,
+		"transport: Error while dialing: dial tcp 10.0.0.1:7420: i/o timeout":                                                          reach.SaysNothing,
 		"something else": "something else",
 		"transport: Error while dialing: dial tcp: a: b": "b",
 	} {

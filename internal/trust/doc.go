@@ -15,6 +15,9 @@
 // clocks keep within ρ. Opening a session and attaching to it are renewals like
 // any other; the answer to an acquire is not one.
 //
+// The TTL is that of the answer: when a holder asks for another one, a higher TTL
+// counts from the answer on, and a lower one from the asking on.
+//
 // # What it does not promise
 //
 // Nothing here makes a resource safe. A holder that is paused between looking

@@ -97,6 +97,26 @@ func (w *Window) Ack(n uint64, ttl time.Duration) bool {
 	return true
 }
 
+// Ask notes that from now on renewals ask for another TTL. A higher one counts
+// when it was answered. A lower one counts at once: the deadline lies at most its
+// span away, and renewals that were sent under the one before are of no account.
+// Their answers would have moved the deadline past that, or, taken for the lower
+// one, back.
+func (w *Window) Ask(now clock.Reading, ttl time.Duration) {
+	span := Span(ttl, DriftPPM)
+	if !w.held {
+		return
+	}
+	if span < w.span {
+		if w.Remaining(now) > span {
+			w.anchor, w.span = now, span
+		}
+		w.Forget()
+	} else if planted.Is("TTL raised in the trust window before the answer") {
+		w.span = span
+	}
+}
+
 // Forget drops the renewals that are awaited: the connection that they were
 // sent on is gone, and no answer to them will be believed.
 func (w *Window) Forget() { w.sent = w.sent[:0] }

@@ -110,6 +110,39 @@ func TestWindowScripts(t *testing.T) {
 			0          send    1
 			1          ack 1   moved
 			9000/9931  look    lost 0s`,
+		"a higher TTL counts from the answer on": `
+			0     send    1
+			1     ack 1   moved
+			1000  ask 20s
+			1000  look    safe 8.93001998s
+			1000  send    2
+			1100  ack 2 20s  moved
+			1100  look    safe 19.81003996s`,
+		"a lower TTL counts from the asking on": `
+			0     send    1
+			1     ack 1   moved
+			1000  send    2
+			1100  ask 2s
+			1100  look    safe 1.946003996s
+			1100  send    3
+			1200  ack 2   nothing
+			1200  look    safe 1.846003996s
+			1300  ack 3 2s  moved
+			1300  look    safe 1.746003996s`,
+		"a lower TTL below which the deadline lies already": `
+			0     send    1
+			1     ack 1   moved
+			9000  ask 2s
+			9000  look    jeopardy 930.01998ms
+			9000  send    2
+			9100  ack 2 2s  moved
+			9100  look    safe 1.846003996s`,
+		"asking before anything was acknowledged": `
+			0     send    1
+			1     ask 2s
+			2     look    lost 0s
+			3     ack 1 2s  moved
+			3     look    safe 1.943003996s`,
 		"both clocks back: no time gained": `
 			5000  send    1
 			5001  ack 1   moved
@@ -149,10 +182,18 @@ func perform(w *Window, now clock.Reading, f []string) string {
 	case "ack":
 		var n uint64
 		fmt.Sscan(f[1], &n)
-		if w.Ack(n, 10*time.Second) {
+		ttl := 10 * time.Second
+		if len(f) > 2 && f[2] != "moved" && f[2] != "nothing" {
+			ttl, _ = time.ParseDuration(f[2])
+		}
+		if w.Ack(n, ttl) {
 			return "moved"
 		}
 		return "nothing"
+	case "ask":
+		ttl, _ := time.ParseDuration(f[1])
+		w.Ask(now, ttl)
+		return ""
 	case "forget":
 		w.Forget()
 		return ""

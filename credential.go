@@ -1,0 +1,91 @@
+package pawl
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/pawlproject/pawl/internal/bearer"
+)
+
+// Credential is the secret that a client proves itself by, as "pawl auth new"
+// prints it. However it is printed, logged or marshalled it shows as "[secret]".
+type Credential string
+
+const shownSecret = "[secret]"
+
+// Format implements fmt.Formatter.
+func (Credential) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, shownSecret) }
+
+// String implements fmt.Stringer.
+func (Credential) String() string { return shownSecret }
+
+// LogValue implements slog.LogValuer.
+func (Credential) LogValue() slog.Value { return slog.StringValue(shownSecret) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (Credential) MarshalText() ([]byte, error) { return []byte(shownSecret), nil }
+
+// secretSource returns the credential for one connection.
+type secretSource func() (string, error)
+
+// secret says where the client's credential comes from; nil: it has none.
+func (o *Options) secret() (secretSource, error) {
+	var read secretSource
+	switch {
+	case o.Credential != "" && o.CredentialFile != "":
+		return nil, fmt.Errorf("%w: both Credential and CredentialFile are set; one of them was expected", ErrInvalid)
+	case o.Credential != "":
+		secret := string(o.Credential)
+		read = func() (string, error) { return secret, bearer.Check(secret) }
+	case o.CredentialFile != "":
+		path := o.CredentialFile
+		read = func() (string, error) { return bearer.Read(path) }
+	default:
+		return nil, nil
+	}
+	if _, err := read(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return read, nil
+}
+
+// LoadTLS makes a configuration for Options.TLS of PEM files. ca holds the
+// authorities that the server's certificate is verified with; empty: the
+// system's. cert and key are what the client proves itself by, if it does so by a
+// certificate; both are read again for every connection, so that they can be
+// replaced while the client runs.
+func LoadTLS(ca, cert, key string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("pawl: %w: authorities: %w", ErrInvalid, err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("pawl: %w: authorities: no certificate in %s", ErrInvalid, ca)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, fmt.Errorf("pawl: %w: a certificate and its key belong together; both were expected", ErrInvalid)
+	}
+	if cert == "" {
+		return c, nil
+	}
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
+		}
+		return &pair, nil
+	}
+	if _, err := load(); err != nil {
+		return nil, fmt.Errorf("pawl: %w: %w", ErrInvalid, err)
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	return c, nil
+}

@@ -1,0 +1,61 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// landing is the end of an append, and when it began and ended.
+type landing struct {
+	batch        batch
+	err          error
+	began, ended clock.Reading
+}
+
+func (l *loop) fly(ctx context.Context, b batch) landing {
+	x := landing{batch: b, began: l.clock.Now()}
+	x.err = l.append(ctx, b)
+	x.ended = l.clock.Now()
+	return x
+}
+
+// append lands a batch, and tries again while the outcome is unknown.
+func (l *loop) append(ctx context.Context, b batch) error {
+	for tries := 1; ; tries++ {
+		err := l.store.Append(ctx, b.number, b.raw)
+		if err == nil || final(err) || ctx.Err() != nil {
+			return err
+		}
+		if tries == 1 {
+			l.cell.o.Logger.Warn("append: outcome unknown, trying again", "batch", b.number, "err", err)
+		}
+		if !pause(ctx, l.clock) {
+			return ctx.Err()
+		}
+	}
+}
+
+// final tells the errors after which a write must not be tried again.
+func final(err error) bool {
+	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrRolledBack)
+}
+
+// retryGap is the pause before a write whose outcome is unknown is sent again.
+const retryGap = 20 * time.Millisecond
+
+// pause waits for retryGap; false: ctx has ended.
+func pause(ctx context.Context, k clock.Clock) bool {
+	t := k.NewTimer()
+	defer t.Stop()
+	t.Reset(retryGap)
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,192 @@
+package link
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/desk"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// authorizationKey is where a call has its credential.
+const authorizationKey = "authorization"
+
+// presenting returns a context that says what whoever calls presents.
+func (s *Server) presenting(ctx context.Context) context.Context {
+	return s.present(ctx, metadata.ValueFromIncomingContext(ctx, authorizationKey))
+}
+
+func (s *Server) present(ctx context.Context, authorization []string) context.Context {
+	return access.Present(ctx, access.Proof{
+		Authorization: authorization, Chain: chainOf(ctx), Remote: remoteOf(ctx), At: s.o.Clock.Wall(),
+	})
+}
+
+// Turnstile lets calls in before anything of them but their metadata is read: who
+// is nobody here does not get the server to read messages of 4 MiB. What it lets
+// in is looked at again by whoever serves the call, who may be without it.
+func (s *Server) Turnstile() grpc.ServerOption {
+	return grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
+		if s.o.Gate.Open() {
+			return ctx, nil
+		}
+		c, err := s.desk.Admit(s.present(ctx, call.Header.Get(authorizationKey)), verbOf(call.FullMethodName))
+		if err != nil {
+			return ctx, s.failed(err)
+		}
+		return access.With(ctx, c), nil
+	})
+}
+
+// verbOf is the verb of a call for the audit log. A method that there is not is
+// whatever a stranger made up.
+func verbOf(method string) string {
+	name, ours := strings.CutPrefix(method, "/"+linkpb.Link_ServiceDesc.ServiceName+"/")
+	called := func(m grpc.MethodDesc) bool { return m.MethodName == name }
+	if ours && (name == "Attach" || slices.ContainsFunc(linkpb.Link_ServiceDesc.Methods, called)) {
+		return strings.ToLower(name)
+	}
+	return "call"
+}
+
+// secured reports whether a call came by TLS.
+func secured(ctx context.Context) bool {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return false
+	}
+	_, ok = p.AuthInfo.(credentials.TLSInfo)
+	return ok
+}
+
+func remoteOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return ""
+}
+
+// door is a stream's caller, from its first message to the last.
+type door struct {
+	server *Server
+	caller *access.Caller
+	guest  *access.Guest
+	// out has the reason when the caller must go.
+	out chan error
+}
+
+// admit lets the caller of a stream in, or says why not.
+func (s *Server) admit(ctx context.Context) (*door, error) {
+	c, err := s.desk.Admit(s.presenting(ctx), "attach")
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	d := &door{server: s, caller: c, out: make(chan error, 1)}
+	if d.guest, err = s.o.Gate.Enter(c, true, func(why error) { d.out <- why }); err != nil {
+		return nil, s.putOut(err)
+	}
+	return d, nil
+}
+
+// putOut is the end of a stream whose caller may not stay.
+func (s *Server) putOut(why error) error {
+	switch {
+	case errors.Is(why, access.ErrRevoked):
+		return s.failed(desk.Unauthenticated(why))
+	case errors.Is(why, access.ErrCrowded):
+		return status.Error(codes.ResourceExhausted, why.Error())
+	}
+	return status.Error(codes.Unavailable, why.Error())
+}
+
+// expiry fires when the caller's certificate is over; nil: it has none.
+func (d *door) expiry() (over <-chan struct{}, stop func()) {
+	left, by := d.caller.Left()
+	if !by {
+		return nil, func() {}
+	}
+	t := d.server.o.Clock.NewTimer()
+	t.Reset(left)
+	return t.C(), func() { t.Stop() }
+}
+
+// hello is the greeting as the cell shall have it. Only who may hold something
+// was ever granted a token and can tell of one.
+func (d *door) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
+	c := cell.Hello{
+		Session:    h.Session,
+		Generation: h.Generation,
+		TTL:        time.Duration(h.TtlNano),
+		Label:      h.Label,
+		Identity:   i.Name(),
+		QueuedMax:  i.Limits().Acquires,
+		Held:       h.Held,
+		Wanted:     h.Wanted,
+	}
+	if i.Anywhere(access.Hold) {
+		c.Cell, c.Highest = h.Cell, tokenOf(h.HighestToken)
+	}
+	return c
+}
+
+// mayAcquire answers an acquire that is not allowed, and says whether it is.
+func (d *door) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, names []string) bool {
+	for _, name := range names {
+		if !i.Allow(access.Hold, name) && locktable.ValidName(name) == nil {
+			d.server.o.Gate.Denied.Add(1)
+			out.Receive(number, desk.Denied(i, access.Hold, name))
+			return false
+		}
+	}
+	if no := d.server.desk.Unaudited(); no != nil {
+		out.Receive(number, no.Refused)
+		return false
+	}
+	return true
+}
+
+// observable leaves of the names that are to be observed those that may be, and
+// answers for the others.
+func (d *door) observable(i *access.Identity, out cell.Receiver, names []string) []string {
+	kept := names[:0]
+	for _, name := range names {
+		if i.Allow(access.Read, name) || locktable.ValidName(name) != nil {
+			kept = append(kept, name)
+			continue
+		}
+		no := desk.Denied(i, access.Read, name)
+		out.Receive(0, locktable.Observed{Name: name, Reason: no.Reason, Message: no.Message})
+		d.server.desk.Note(access.Deed{
+			Identity: i.Name(), Remote: d.caller.Remote, Verb: "observe", Names: []string{name},
+			Outcome: string(no.Reason), Detail: no.Message,
+		})
+	}
+	return kept
+}
+
+// chainOf is the verified certificate of whoever calls, and those above it.
+func chainOf(ctx context.Context) []*x509.Certificate {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
+		return info.State.VerifiedChains[0]
+	}
+	return nil
+}
