@@ -22,7 +22,7 @@ func (c *client) hear(x *stream, number uint64, a locktable.Answer) {
 		if planted.Is("deadline from the reply") {
 			a.Number = c.window.Send(c.clock.read(c.world.now))
 		}
-		if c.window.Ack(a.Number, a.TTL) {
+		if c.good(a.Number, a.TTL) {
 			c.world.referee.believes(c, c.session)
 		}
 	case locktable.Notice:
@@ -42,7 +42,7 @@ func (c *client) attached(x *stream, a locktable.Attached) {
 		w.tell(c.name, "comes back to its session at %s", x.server.name)
 	}
 	c.session, c.up, c.failures = x.session, true, 0
-	c.window.Ack(c.greeting, a.TTL)
+	c.good(c.greeting, a.TTL)
 	w.referee.attached(c, a)
 	for _, token := range a.Lost {
 		if l := c.lease(guard.Token(token)); l != nil {
@@ -50,6 +50,9 @@ func (c *client) attached(x *stream, a locktable.Attached) {
 		}
 	}
 	c.renewAt = w.now + c.every()
+	if a.TTL != c.moods.want {
+		c.askTTL()
+	}
 	urgent, acquires := c.watch(), []locktable.Command(nil)
 	for _, r := range c.requests {
 		u, q := c.command(r)
@@ -113,11 +116,24 @@ func (c *client) enter(r *request) {
 	c.requests = append(c.requests, r)
 	if r.asked == 0 {
 		r.asked = c.world.now
+		r.acts = c.note(r)
 	}
 	if c.up {
 		u, a := c.command(r)
 		c.message(0, u, a)
 	}
+}
+
+// note has the witness note a request.
+func (c *client) note(r *request) []*Act {
+	x := c.world.witness
+	switch {
+	case r.check:
+		return x.asksAbout(&c.process, r.lease, VerbCheck)
+	case r.lease != nil:
+		return x.asksAbout(&c.process, r.lease, VerbRelease)
+	}
+	return x.asks(&c.process, &r.wish, r.try)
 }
 
 func (c *client) command(r *request) (urgent, acquires []locktable.Command) {
@@ -164,11 +180,13 @@ func (c *client) answered(number uint64, a locktable.Answer) {
 	case locktable.Granted:
 		l := &lease{name: r.name(), grants: a.Grants, mode: r.mode, token: a.Token, holder: c, session: c.session}
 		c.world.referee.right(l, &r.wish, r.asked)
+		c.world.witness.granted(r.acts, l)
 		c.leases = append(c.leases, l)
 		c.highest = max(c.highest, a.Token)
 		c.world.referee.holds(l)
 		r.caller.granted(l)
 	case locktable.Done:
+		c.world.witness.told(r.acts, r.lease, Done)
 		if r.check {
 			r.caller.checked(r, true)
 			return
@@ -186,6 +204,12 @@ func (c *client) endLease(r *request) {
 }
 
 func (c *client) refused(r *request, a locktable.Refused) {
+	switch {
+	case r.lease == nil:
+		c.world.witness.refused(r.acts, a)
+	case a.Reason == locktable.Gone:
+		c.world.witness.told(r.acts, r.lease, Gone)
+	}
 	switch {
 	case r.check:
 		r.caller.checked(r, false)

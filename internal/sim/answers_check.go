@@ -19,7 +19,10 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 		r.world.fail("I3", "%s of epoch %d answers %T, asked at %v, and epoch %d was claimed at %v",
 			s.name, s.tenure.Epoch(), reply.Answer, sent, s.tenure.Epoch()+1, end)
 	}
+	r.tight(s, reply, sent)
 	switch a := reply.Answer.(type) {
+	case locktable.Observed:
+		r.observers.leaves(s, reply.To.(*stream), a)
 	case locktable.Granted:
 		if r.ledger.entries[a.Token] == nil && !r.amnesty() {
 			r.world.fail("I3", "%s says that token %d is granted, and no durable batch does", s.name, a.Token)
@@ -29,7 +32,11 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 		if r.ledger.sessions[x.session] == nil && !r.amnesty() {
 			r.world.fail("I3", "%s says that a session is open, and no durable batch does", s.name)
 		}
+		if c := x.client; c.stream == x {
+			r.promises.leaves(s, x.session, c.dialledAt, a.TTL)
+		}
 	case locktable.Renewed:
+		r.promises.leaves(s, a.Session, sent, a.TTL)
 		if x := r.ledger.sessions[a.Session]; x != nil && x.silent && x.silentAt < sent && !r.rolled {
 			r.world.fail("I5", "%s answers a renewal of %v, and by the log its session is silent since %v", s.name, sent, x.silentAt)
 		}

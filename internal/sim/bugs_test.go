@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,8 +15,9 @@ func TestPlantedTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bugs, shipped, _ := strings.Cut(string(raw), "\n## ")
 	rows := 0
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(bugs) {
 		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| bug") {
 			rows++
 		}
@@ -25,6 +27,14 @@ func TestPlantedTable(t *testing.T) {
 	}
 	for _, b := range Bugs {
 		if row := fmt.Sprintf("| %s | %s | %s |", b.Name, b.Where, b.Why); !strings.Contains(string(raw), row) {
+			t.Errorf("docs/planted.md lacks %q: make planted-table", row)
+		}
+	}
+	for _, x := range Shipped {
+		if !slices.ContainsFunc(Bugs, func(b Bug) bool { return b.Name == x.Bug }) {
+			t.Errorf("%q is planted as %q, which is no bug", x.Mistake, x.Bug)
+		}
+		if row := fmt.Sprintf("| %s | %s |", x.Mistake, x.Bug); !strings.Contains(shipped, row) {
 			t.Errorf("docs/planted.md lacks %q: make planted-table", row)
 		}
 	}

@@ -46,6 +46,10 @@ func (c *unaryClient) send(command func(ref locktable.Ref) locktable.Command, wa
 		y.got, y.settled = nil, true
 		y.command = command(&y)
 		y.toServer(c.delay()*2, y.arrive)
+		if a, ok := y.command.(locktable.Acquire); ok {
+			// Nobody is told what comes of it.
+			w.witness.asks(&c.process, &wish{names: a.Names, mode: a.Mode, slots: a.Slots}, a.Try)
+		}
 	}
 	w.after(&c.process, patience, func() {
 		if !x.settled {

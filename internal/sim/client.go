@@ -21,6 +21,7 @@ type client struct {
 	session    locktable.ID
 	generation uint64
 	window     trust.Window
+	moods      moods
 	stream     *stream
 	up         bool
 	// attached: the number of the renewal that the greeting stands for.
@@ -54,6 +55,7 @@ type request struct {
 	caller *caller
 	// asked is when it was first asked.
 	asked time.Duration
+	acts  []*Act
 }
 
 // lease as its holder knows it.
@@ -84,7 +86,8 @@ func newClient(w *World, p ClientPlan) *client {
 		network: w.random(purposeClient + uint64(p.ID)*2), next: 1,
 	}
 	c.rng = w.random(purposeClient + uint64(p.ID)*2 + 1)
-	c.clock = newClock(w.plan.drift(w.plan.Servers+p.ID), c.rng)
+	c.clock = newClock(w, w.plan.Servers+p.ID)
+	c.moods = newMoods(w, &p, purposeClientMood)
 	return c
 }
 
@@ -114,6 +117,8 @@ func (c *client) start() {
 		c.callers = append(c.callers, k)
 		k.think()
 	}
+	c.moods.want, c.moods.given = c.plan.TTL, c.plan.TTL
+	c.restless()
 	c.tick()
 }
 
@@ -141,9 +146,9 @@ func (c *client) tick() {
 	if c.session != (locktable.ID{}) && c.window.Remaining(now) == 0 {
 		c.lose("its deadline has passed")
 	}
-	patience := max(c.plan.TTL/4, 300*time.Millisecond)
+	patience := max(c.moods.ttl()/4, 300*time.Millisecond)
 	if c.plan.Patient {
-		patience = c.plan.TTL
+		patience = c.moods.ttl()
 	}
 	if waited, awaited := c.window.Unanswered(now); c.stream != nil && awaited && waited > patience {
 		c.failed()
@@ -159,7 +164,7 @@ func (c *client) tick() {
 
 // every is the time between two renewals.
 func (c *client) every() time.Duration {
-	e := c.plan.TTL / locktable.RenewalsPerTTL
+	e := c.moods.ttl() / locktable.RenewalsPerTTL
 	return e + between(c.rng, -e/10, e/10)
 }
 
@@ -202,11 +207,11 @@ func (c *client) dial() {
 	c.stream, c.dialledAt = x, w.now
 	c.generation++
 	a := locktable.Attach{
-		Ref: x, Session: c.session, Generation: c.generation, TTL: c.plan.TTL, Cell: cellID, Highest: c.highest,
+		Ref: x, Session: c.session, Generation: c.generation, TTL: c.moods.want, Cell: cellID, Highest: c.highest,
 	}
 	if c.session == (locktable.ID{}) {
 		a.New = w.newID()
-		x.session = a.New
+		x.session, c.moods.given = a.New, c.moods.want
 	} else {
 		x.session = c.session
 		for _, l := range c.leases {
@@ -243,6 +248,7 @@ func (c *client) broken(x *stream) {
 func (c *client) lose(why string) {
 	w := c.world
 	w.tell(c.name, "loses its session: %s", why)
+	w.witness.loses(&c.process)
 	if c.stream != nil {
 		c.stream.hangUp()
 	}

@@ -15,6 +15,8 @@ type Drift struct {
 	Shape Shape
 	// Step is how long a rate lasts, for shapes that change.
 	Step time.Duration
+	// Slow: the error is never ahead.
+	Slow bool
 	// Wall is how far the wall clock is off.
 	Wall time.Duration
 }
@@ -51,9 +53,11 @@ type count struct {
 	ppm int
 }
 
-func newClock(d Drift, r *rand.Rand) *clockOf {
-	c := &clockOf{drift: d, rng: r}
-	c.boot.at, c.raw.at = between(r, 0, time.Hour), between(r, 0, time.Hour)
+// newClock is the clock of the i-th process. It draws from a stream of its own,
+// so that whoever reads it changes nothing else.
+func newClock(w *World, i int) *clockOf {
+	c := &clockOf{drift: w.plan.drift(i), rng: w.random(purposeClock + uint64(i))}
+	c.boot.at, c.raw.at = between(c.rng, 0, time.Hour), between(c.rng, 0, time.Hour)
 	c.change()
 	return c
 }
@@ -62,8 +66,11 @@ func newClock(d Drift, r *rand.Rand) *clockOf {
 func (c *clockOf) change() {
 	p := c.drift.PPM
 	draw := func() int {
-		if p == 0 {
+		switch {
+		case p == 0:
 			return 0
+		case c.drift.Slow:
+			return c.rng.IntN(p/2) - p
 		}
 		return c.rng.IntN(2*p+1) - p
 	}
@@ -111,3 +118,23 @@ func (c *clockOf) suspend(now, d time.Duration) {
 var epoch = time.Date(2027, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func (c *clockOf) wall(now time.Duration) time.Time { return epoch.Add(now + c.drift.Wall) }
+
+// wildClocks makes a world in which clients' clocks run slower, and faster, than
+// is promised for, and clients stop for as long as a lease lives.
+func (p *Plan) wildClocks(r *rand.Rand) {
+	p.Wild = true
+	for i := p.Servers; i < len(p.Drifts); i++ {
+		p.Drifts[i].PPM, p.Drifts[i].Slow = pick(r, 100_000, 700_000, 900_000), r.IntN(8) > 0
+	}
+	for i := range p.Clients {
+		c := &p.Clients[i]
+		c.TTL, c.Eager = between(r, time.Second, 3*time.Second), true
+		c.Writes += 2
+	}
+	p.Faults = nil
+	for range 4 + r.IntN(5) {
+		p.Faults = append(p.Faults, Fault{
+			Kind: PauseClient, Target: r.IntN(len(p.Clients)), At: between(r, 2*time.Second, p.Calm), For: between(r, time.Second, 8*time.Second),
+		})
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
@@ -20,6 +19,8 @@ type disk struct {
 	world *World
 	rng   *rand.Rand
 	down  bool
+	// tight: there is little room.
+	tight bool
 	// saved is what a roll-back goes back to; watched has it saved before the
 	// next write of a kind.
 	saved   *memstore.State
@@ -46,10 +47,7 @@ func (x wire) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	w := x.server.world
 	d := w.disk
 	if t.Writes() && chance(d.rng, d.weather().Repeat) {
-		late := 20 * time.Second
-		if d.rng.IntN(2) == 0 {
-			late = 500 * time.Millisecond
-		}
+		late := pick(d.rng, 500*time.Millisecond, 3*time.Second, 20*time.Second)
 		w.at(w.now+between(d.rng, time.Millisecond, late), func() { d.repeat(x.server.name, t) })
 	}
 	d.carry(x.server, f, func() outcome { return d.land(x.server.name, t) })
@@ -79,9 +77,6 @@ func (x wire) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 
 // Compact is not needed in a world as short as this.
 func (x wire) Compact(context.Context, int64) error { return nil }
-
-// Usage is never of interest here.
-func (x wire) Usage(context.Context) (store.Usage, error) { return store.Usage{}, nil }
 
 func (x wire) fiber(ctx context.Context) (*fiber, error) {
 	f := x.server.world.running

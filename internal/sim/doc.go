@@ -18,6 +18,9 @@
 // sockets, real disks and real schedulers are tested elsewhere. The loop that
 // waits (cell's run.go) and the SDK's core are imitated here, not run.
 //
+// What callers asked and were told can be recorded as well (Record), for
+// checkers that know nothing of what happens inside.
+//
 // First everything goes wrong, then all is mended, and then every waiter must
 // be served (I10) and nothing may be left behind (I8).
 //

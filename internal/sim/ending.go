@@ -149,6 +149,9 @@ func (w *World) breakLease(name string, force bool) {
 	x := all[len(all)-1]
 	w.after(&s.process, time.Millisecond, func() {
 		if s.serving {
+			if force {
+				w.witness.breaks(x)
+			}
 			s.add([]locktable.Command{locktable.Break{Ref: nobody{}, Name: name, Token: x.token, Reason: "drill", Now: force}}, nil)
 		}
 	})

@@ -10,9 +10,12 @@ import (
 type Fault struct {
 	Kind    Kind
 	At, For time.Duration
-	// Target is the number of the server or client that it hits.
+	// Target is the number of the server or client that it hits; activeServer:
+	// whoever is active then.
 	Target int
 }
+
+const activeServer = -1
 
 // Kind of a fault.
 type Kind uint8
@@ -49,13 +52,15 @@ const (
 	Break
 	// ForceBreak ends the lease of whoever holds a name.
 	ForceBreak
+	// StoreTight: the store has little room left.
+	StoreTight
 )
 
 var kindNames = [...]string{
 	"pause server", "suspend server", "crash server", "stop server", "cut server from the store",
 	"isolate server", "store down", "store full", "roll the store back", "pause client", "suspend client",
 	"crash client", "pause unary client", "crash unary client", "break a lease",
-	"break a lease at once",
+	"break a lease at once", "store tight",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -121,6 +126,13 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 
 // strike makes a fault happen and has it mended after its time.
 func (w *World) strike(f Fault) {
+	if f.Target == activeServer {
+		s := w.active()
+		if s == nil {
+			return
+		}
+		f.Target = s.id
+	}
 	w.tell("fault", "%v", f)
 	until := func(undo func()) { w.at(w.now+f.For, undo) }
 	switch f.Kind {
@@ -146,6 +158,9 @@ func (w *World) strike(f Fault) {
 	case StoreFull:
 		w.disk.SetFull(true)
 		until(func() { w.disk.SetFull(false) })
+	case StoreTight:
+		w.disk.tight = true
+		until(func() { w.disk.tight = false })
 	case RollBack:
 		w.disk.rollBackSoon(f)
 	case PauseClient, SuspendClient, CrashClient:
@@ -179,6 +194,7 @@ func (w *World) mend() {
 	w.calm = true
 	w.disk.down = false
 	w.disk.SetFull(false)
+	w.disk.tight = false
 	for _, s := range w.servers {
 		s.cut, s.isolated = false, false
 	}

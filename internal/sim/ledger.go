@@ -15,16 +15,16 @@ import (
 type ledger struct {
 	referee *referee
 	now     time.Duration
-	// sealed is when the batch was closed, before when the one before it was.
-	sealed, before time.Duration
-	counter        guard.Token
-	sessions       map[locktable.ID]*ledgerSession
-	entries        map[guard.Token]*entry
-	holders        map[string][]*entry
-	closed         map[string]closing
-	byLease        map[locktable.ID]*entry
-	asked          map[asked]guard.Token
-	held           int
+	// at is when the event was decided.
+	at       time.Duration
+	counter  guard.Token
+	sessions map[locktable.ID]*ledgerSession
+	entries  map[guard.Token]*entry
+	holders  map[string][]*entry
+	closed   map[string][]closing
+	byLease  map[locktable.ID]*entry
+	asked    map[asked]guard.Token
+	held     int
 }
 
 type ledgerSession struct {
@@ -64,7 +64,7 @@ type asked struct {
 func newLedger(r *referee) *ledger {
 	return &ledger{
 		referee: r, sessions: map[locktable.ID]*ledgerSession{}, entries: map[guard.Token]*entry{},
-		holders: map[string][]*entry{}, closed: map[string]closing{}, byLease: map[locktable.ID]*entry{}, asked: map[asked]guard.Token{},
+		holders: map[string][]*entry{}, closed: map[string][]closing{}, byLease: map[locktable.ID]*entry{}, asked: map[asked]guard.Token{},
 	}
 }
 
@@ -75,6 +75,7 @@ func idOf(b []byte) (id locktable.ID) {
 
 // apply takes in one durable event and holds it against the invariants.
 func (l *ledger) apply(e *recordpb.Event) {
+	defer l.referee.observers.changed(l)
 	w := l.referee.world
 	session := idOf(e.Session)
 	switch e.Kind {
@@ -96,6 +97,13 @@ func (l *ledger) apply(e *recordpb.Event) {
 		}
 		s.silent, s.silentAt = e.Kind == recordpb.Kind_KIND_SESSION_SILENT, l.now
 		s.left = time.Duration(e.LeftNano)
+	case recordpb.Kind_KIND_SESSION_TTL:
+		s := l.sessions[session]
+		if s == nil || s.over {
+			w.fail("I7", "a session has another TTL that does not live: %s", session[:])
+			return
+		}
+		l.referee.promises.logs(session, s, time.Duration(e.TtlNano))
 	case recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED:
 		s := l.sessions[session]
 		if s == nil || s.over {
@@ -108,6 +116,8 @@ func (l *ledger) apply(e *recordpb.Event) {
 		}
 		l.end(s, e.Kind == recordpb.Kind_KIND_SESSION_EXPIRED)
 		l.referee.sessionEnds(session)
+	case recordpb.Kind_KIND_NAME_CLOSED:
+		l.shuts(e.Name, time.Duration(e.LeftNano))
 	case recordpb.Kind_KIND_NAME_OPENED:
 		l.reopened(e.Name)
 	case recordpb.Kind_KIND_GRANTED:
@@ -160,7 +170,11 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 		names = append(names, g.Name)
 	}
 	x.name = strings.Join(names, "+")
-	if x.token <= l.counter || x.token <= r.highest && !r.same(x) && !r.revived() {
+	switch {
+	case x.token > max(l.counter, r.highest) || x.token > l.counter && r.same(x):
+	case x.token > l.counter && r.before():
+		r.tally.Late++
+	default:
 		w.fail("I1", "token %d of %s is granted after token %d", x.token, x.name, max(l.counter, r.highest))
 	}
 	l.fits(x)

@@ -25,8 +25,8 @@ type Modes struct {
 	Row bool
 }
 
-// drawModes leaves every third world to exclusive locks of one name. It draws
-// from a stream of its own.
+// drawModes leaves every third world to exclusive locks of one name, and makes
+// some of a few that are about one thing. It draws from a stream of its own.
 func drawModes(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeModes))
 	switch n := r.IntN(12); {
@@ -35,6 +35,17 @@ func drawModes(p *Plan) {
 	case n == 4:
 		p.takeOversInARow(r)
 		return
+	case n == 5:
+		p.setBackATakeOver(r)
+		return
+	case n == 6:
+		p.wildClocks(r)
+		return
+	}
+	if r.IntN(8) == 0 {
+		for range 1 + r.IntN(3) {
+			p.Faults = append(p.Faults, Fault{Kind: StoreTight, At: between(r, time.Second, p.Calm), For: between(r, time.Second, 6*time.Second)})
+		}
 	}
 	some := func(most float64) float64 { return pick(r, 0, most/2, most) }
 	m := &Modes{
@@ -61,9 +72,16 @@ func (p *Plan) takeOversInARow(r *rand.Rand) {
 	p.Clients[0].TTL = between(r, 4*time.Second, 6*time.Second)
 	p.Faults = []Fault{{Kind: CrashClient, Target: p.Clients[0].ID, At: between(r, time.Second, 3*time.Second), For: 36 * time.Second}}
 	gap := between(r, 2700*time.Millisecond, 9*time.Second)
-	if r.IntN(2) == 0 {
+	switch r.IntN(3) {
+	case 0:
 		// Long enough against a tenure that its silence is logged more than once.
 		p.Clients[0].TTL, gap = between(r, 9200*time.Millisecond, 10500*time.Millisecond), between(r, 8*time.Second, 8800*time.Millisecond)
+	case 1:
+		// So long that its first silence in each tenure is little of it.
+		p.Clients[0].TTL, gap = between(r, 22*time.Second, 25*time.Second), between(r, 11500*time.Millisecond, 12500*time.Millisecond)
+		p.Calm = 6*gap + 3*time.Second
+		p.Stop, p.End = p.Calm+6*time.Second, p.Calm+66*time.Second
+		p.Faults[0].At, p.Faults[0].For = gap-between(r, time.Second, 4*time.Second), 5*gap
 	}
 	for at := gap; at < p.Calm-time.Second; at += gap {
 		for target := range p.Servers {
@@ -212,6 +230,7 @@ func (c *client) watch() []locktable.Command {
 	}
 	var all []locktable.Command
 	for _, n := range c.world.plan.names() {
+		c.world.referee.observers.asks(c.stream, n)
 		all = append(all, locktable.Observe{Ref: c.stream, Session: c.stream.session, Generation: c.stream.generation, Name: n})
 	}
 	return all

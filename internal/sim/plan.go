@@ -26,6 +26,12 @@ type Plan struct {
 	// Drifts of servers and clients; all within what is promised for, unless a
 	// test wants it otherwise.
 	Drifts []Drift
+	// Hasty: all servers but the first wait for a third of ActiveTTL only, and take
+	// over from one that lives.
+	Hasty bool
+	// Wild: clients' clocks drift beyond what is promised for. Then a holder may
+	// believe in what it has lost (I5), and its guards must not (I6).
+	Wild bool
 	// Modes: nil when all locks are exclusive, of one name.
 	Modes *Modes
 }
@@ -47,6 +53,8 @@ type ClientPlan struct {
 	Eager bool
 	// Writes at most under one lease.
 	Writes int
+	// Restless clients ask for another TTL now and then.
+	Restless bool
 }
 
 // Weather is how bad network and store are while they are bad; every field is
@@ -68,9 +76,14 @@ const (
 	purposeDisk
 	purposeNetwork
 	purposeModes
-	purposeServer uint64 = 1000
-	purposeClient uint64 = 2000
-	purposeUnary  uint64 = 3000
+	purposeTTL
+	purposeStores
+	purposeServer     uint64 = 1000
+	purposeClient     uint64 = 2000
+	purposeUnary      uint64 = 3000
+	purposeClientMood uint64 = 4000
+	purposeUnaryMood  uint64 = 5000
+	purposeClock      uint64 = 6000
 )
 
 // Draw makes the plan of a seed.
@@ -102,7 +115,23 @@ func Draw(seed uint64) Plan {
 		p.Drifts = append(p.Drifts, d)
 	}
 	drawModes(&p)
+	drawTTLs(&p)
+	drawStores(&p)
 	return p
+}
+
+// drawStores has writes land late, in some worlds with many snapshots, so that one
+// is published while the next is taken; and it has some standbys be hasty.
+func drawStores(p *Plan) {
+	r := rand.New(rand.NewPCG(p.Seed, purposeStores))
+	if p.SnapshotEvery < 8 && p.Weather != (Weather{}) && r.IntN(2) == 0 {
+		p.SnapshotEvery = 2 + r.IntN(3)
+		p.Weather.SlowStore, p.Weather.LoseRequest, p.Weather.Repeat = 0.1, 0.1, 0.9
+		for i := range p.Clients {
+			p.Clients[i].Eager = true
+		}
+	}
+	p.Hasty = p.Servers > 1 && !p.rollsBack() && r.IntN(5) == 0
 }
 
 func drawClient(r *rand.Rand, id int) ClientPlan {

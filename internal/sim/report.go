@@ -64,6 +64,11 @@ func (s *Summary) add(seed uint64, r Result) {
 	t.Refusals += r.Tally.Refusals
 	t.Effects += r.Tally.Effects
 	t.Rollbacks += r.Tally.Rollbacks
+	t.Observed += r.Tally.Observed
+	t.Exhausted += r.Tally.Exhausted
+	t.Overruns += r.Tally.Overruns
+	t.Late += r.Tally.Late
+	t.TTLs += r.Tally.TTLs
 }
 
 // Explain makes a failing seed's world as small as it can and tells its story.

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
@@ -9,7 +11,10 @@ import (
 
 // saveBefore are the moments that a roll-back may go back to, by the Target of
 // its fault: any, or just before a write of this kind lands.
-var saveBefore = [...]kvlog.What{"", kvlog.WhatAppend, kvlog.WhatChunk, kvlog.WhatPublish, kvlog.WhatOpen}
+var saveBefore = [...]kvlog.What{"", kvlog.WhatAppend, kvlog.WhatChunk, kvlog.WhatPublish, kvlog.WhatOpen, kvlog.WhatClaim}
+
+// beforeClaim is the place of WhatClaim among them.
+const beforeClaim = len(saveBefore) - 1
 
 // rollBackSoon saves the store at the moment that the fault names, and sets it
 // back after the fault's time.
@@ -62,4 +67,30 @@ func (d *disk) rollBack() {
 		r.durable(raw)
 	}
 	r.highest, r.tally, r.last = highest, tally, last
+}
+
+// setBackATakeOver makes a world in which the active server is away, another
+// takes over and works, and the store is set back to before that; the first one
+// comes back before or after.
+func (p *Plan) setBackATakeOver(r *rand.Rand) {
+	p.Servers = 2 + r.IntN(2)
+	for i := range p.Drifts {
+		p.Drifts[i].Wall = 0
+	}
+	at := between(r, 2*time.Second, p.Calm/2)
+	back := between(r, 500*time.Millisecond, 5*time.Second)
+	away := p.ActiveTTL*5/4 + between(r, 0, back+time.Second)
+	if r.IntN(4) > 0 {
+		away = p.ActiveTTL*5/4 + back + between(r, 0, time.Second)
+	}
+	p.Faults = []Fault{
+		{Kind: RollBack, At: at, For: back, Target: beforeClaim},
+		{
+			Kind: pick(r, PauseServer, CutServer, CutServer, SuspendServer), Target: activeServer, At: at + time.Millisecond,
+			For: min(away, p.Calm-at),
+		},
+	}
+	if r.IntN(3) == 0 {
+		p.Weather.Repeat = 0.3
+	}
 }

@@ -40,12 +40,18 @@ type server struct {
 	calls            []*call
 	batches          int
 	snapping         bool
+	// tight: the store has little room, as far as the server knows, since.
+	tight      bool
+	tightSince time.Duration
+	// open is how much of what is decided is in no batch, decided when that was.
+	open    int
+	decided []moment
 }
 
 func newServer(w *World, id int) *server {
 	r := w.random(purposeServer + uint64(id))
 	s := &server{world: w, id: id, process: process{name: fmt.Sprintf("server%d", id+1), rng: r}}
-	s.clock = newClock(w.plan.drift(id), r)
+	s.clock = newClock(w, id)
 	copy(s.node.ID[:], s.name)
 	s.node.Link = s.name
 	return s
@@ -56,21 +62,36 @@ func (s *server) start(after time.Duration) {
 	w := s.world
 	w.after(&s.process, after, func() {
 		s.ctx, s.kill = context.WithCancel(context.Background())
-		s.store = kvlog.New(wire{server: s}, kvlog.Options{
-			Clock: processClock{w, &s.process}, ActiveTTL: w.plan.ActiveTTL,
-			Beside: func(f func()) { w.spawn(&s.process, f) },
-		})
+		if s.store == nil {
+			wait := w.plan.ActiveTTL
+			if w.plan.Hasty && s.id > 0 {
+				wait /= 3
+			}
+			s.store = kvlog.New(wire{server: s}, kvlog.Options{
+				Clock: processClock{w, &s.process}, ActiveTTL: wait,
+				Beside: func(f func()) { w.spawn(&s.process, f) },
+			})
+		}
 		w.spawn(&s.process, s.reign)
 	})
 }
 
 // die ends the process where it stands.
 func (s *server) die() {
+	if s.store != nil {
+		s.store.Close()
+	}
+	s.leave()
+	s.store = nil
+}
+
+// leave ends a tenure, or the wait for one, and all that goes with it. The
+// process lives on with its way to the store.
+func (s *server) leave() {
 	s.world.referee.times.stops(s)
 	s.serving = false
 	if s.kill != nil {
 		s.kill()
-		s.store.Close()
 		s.process.stop()
 	}
 	s.life++
@@ -126,10 +147,12 @@ func (s *server) reign() {
 	}
 	core.Begun(s.clock.read(w.now))
 	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
+	s.open, s.decided, s.tight = 0, nil, false
 	w.referee.tally.Tenures++
 	w.referee.times.serves(s)
 	w.tell(s.name, "serves epoch %d", t.Epoch())
 	w.referee.compare("at a take-over")
+	s.look()
 	s.happened(true)
 }
 
@@ -171,7 +194,7 @@ func (s *server) quit(why error) {
 	w.referee.quit(s, why)
 	w.after(&s.process, 0, func() {
 		if errors.Is(why, store.ErrFenced) {
-			s.die()
+			s.leave()
 			s.start(0)
 			return
 		}

@@ -47,8 +47,15 @@ func (s *server) arm() {
 // act carries out what the core wants done.
 func (s *server) act() {
 	a := s.core.Take()
+	open := s.core.Open()
+	decided := open - s.open
 	for _, b := range a.Appends {
-		s.world.referee.times.seals(s, b.Number)
+		decided += b.Events
+	}
+	s.open = open
+	s.world.referee.times.decides(s, decided)
+	for _, b := range a.Appends {
+		s.world.referee.times.seals(s, b)
 		s.world.spawn(&s.process, func() { s.append(b) })
 	}
 	if a.Confirm {

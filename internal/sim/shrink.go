@@ -74,12 +74,15 @@ func smaller(p Plan, failed time.Duration) []Plan {
 	if p.Names > 1 {
 		with(func(q *Plan) {
 			q.Names--
-			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind >= Break && f.Target >= q.Names })
+			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return (f.Kind == Break || f.Kind == ForceBreak) && f.Target >= q.Names })
 		})
 	}
 	for i, c := range p.Clients {
 		if c.Callers > 1 {
 			with(func(q *Plan) { q.Clients[i].Callers = 1 })
+		}
+		if c.Restless {
+			with(func(q *Plan) { q.Clients[i].Restless = false })
 		}
 	}
 	if len(p.Drifts) > 0 {

@@ -24,7 +24,8 @@ func TestWorlds(t *testing.T) {
 	// A world in which nothing happens proves nothing.
 	for what, n := range map[string]uint64{
 		"grants": sum.Tally.Grants, "expiries": sum.Tally.Expiries, "tenures": sum.Tally.Tenures,
-		"refusals": sum.Tally.Refusals, "effects": sum.Tally.Effects, "roll-backs": sum.Tally.Rollbacks,
+		"refusals": sum.Tally.Refusals, "effects": sum.Tally.Effects, "roll-backs": sum.Tally.Rollbacks, "TTLs": sum.Tally.TTLs,
+		"told observers": sum.Tally.Observed, "refused for want of room": sum.Tally.Exhausted, "overruns": sum.Tally.Overruns,
 	} {
 		if n == 0 {
 			t.Errorf("no %s in %d worlds", what, sum.Runs)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
 )
 
 // times holds what the servers make of time against the true one: nobody ends
@@ -14,7 +15,7 @@ type times struct {
 	referee *referee
 	servers map[uint64]*server
 	heard   map[locktable.ID]heard
-	sealed  map[batch]time.Duration
+	decided map[store.Sum][]moment
 	served  time.Duration
 	dead    []*dead
 }
@@ -38,29 +39,54 @@ type dead struct {
 // stall is a span in which a process stood still.
 type stall struct{ from, to time.Duration }
 
-// closing is a lock-delay that began when its batch was closed.
-type closing struct{ since, until time.Duration }
+// closing is a lock-delay: since when its server counts it, and what it has to
+// count from then on. A later tenure counts what was logged to be left.
+type closing struct{ since, need, left time.Duration }
 
-// lagMax is how much later than decided a batch may be closed, because too many
-// are in flight.
-const lagMax = 1500 * time.Millisecond
+// moment is when the next so many events of a batch were decided.
+type moment struct {
+	at     time.Duration
+	events int
+}
 
 func newTimes(r *referee) times {
-	return times{referee: r, servers: map[uint64]*server{}, heard: map[locktable.ID]heard{}, sealed: map[batch]time.Duration{}}
+	return times{referee: r, servers: map[uint64]*server{}, heard: map[locktable.ID]heard{}, decided: map[store.Sum][]moment{}}
 }
 
-// batch is the number of one in its tenure.
-type batch struct{ epoch, number uint64 }
-
-// seals takes in that a server closes a batch.
-func (t *times) seals(s *server, number uint64) {
-	t.sealed[batch{s.tenure.Epoch(), number}] = t.referee.world.now
+// decides takes in that a server has decided so many events.
+func (t *times) decides(s *server, events int) {
+	if events > 0 {
+		s.decided = append(s.decided, moment{t.referee.world.now, events})
+	}
 }
 
-// sealedAt is when a batch was closed.
-func (t *times) sealedAt(epoch, number uint64) time.Duration {
-	if at, ok := t.sealed[batch{epoch, number}]; ok {
-		return at
+// seals takes in that a server closes a batch with the first of what it has
+// decided.
+func (t *times) seals(s *server, b cell.Batch) {
+	h, err := store.HeaderOf(b.Raw)
+	if err != nil {
+		t.referee.world.fail("I4", "batch %d does not read: %v", b.Number, err)
+		return
+	}
+	var all []moment
+	for left := b.Events; left > 0; {
+		m := &s.decided[0]
+		n := min(m.events, left)
+		all = append(all, moment{m.at, n})
+		left -= n
+		if m.events -= n; m.events == 0 {
+			s.decided = s.decided[1:]
+		}
+	}
+	t.decided[h.Sum] = all
+}
+
+// when is when the i-th event of a batch was decided; of an opening batch, now.
+func (t *times) when(sum store.Sum, i int) time.Duration {
+	for _, m := range t.decided[sum] {
+		if i -= m.events; i < 0 {
+			return m.at
+		}
 	}
 	return t.referee.world.now
 }
@@ -101,14 +127,12 @@ func (t *times) expires(id locktable.ID, x *ledgerSession) {
 	}
 	since, need := t.served, x.basis
 	if last, ok := t.heard[id]; ok && last.server == s {
-		// What was decided since the batch before was closed may be older than what
-		// was heard since.
-		if last.at >= r.ledger.before {
+		if last.at >= r.ledger.at {
 			return
 		}
-		since, need = last.at, x.ttl
+		since, need = last.at, r.promises.heardFor(id, x.ttl)
 	}
-	if got := s.usable(since, w.now); got+got/500 < need {
+	if got := s.usable(since, r.ledger.at); got+got/500 < need {
 		w.fail("I5", "%s ends a session after %v of usable time, and %v was left of it", s.name, got, need)
 	}
 }
@@ -118,6 +142,11 @@ func (l *ledger) begin() {
 	for _, s := range l.sessions {
 		if s.basis = s.ttl; s.silent {
 			s.basis = s.left
+		}
+	}
+	for _, all := range l.closed {
+		for i := range all {
+			all[i].need = all[i].left
 		}
 	}
 }
@@ -152,28 +181,39 @@ func (t *times) stops(s *server) {
 
 // shut begins a lock-delay.
 func (l *ledger) shut(name string, delay time.Duration) {
-	if c := l.closed[name]; c.until < l.sealed+delay {
-		l.closed[name] = closing{l.sealed, l.sealed + delay}
+	l.closed[name] = append(l.closed[name], closing{l.at, delay, delay})
+}
+
+// shuts takes in what the log says to be left of a name's lock-delays.
+func (l *ledger) shuts(name string, left time.Duration) {
+	for i := range l.closed[name] {
+		l.closed[name][i].left = left
 	}
 }
 
-// open holds a grant against the lock-delays of its names.
+// open holds a grant against the lock-delays of its names, when the log does not
+// say before that they are open again.
 func (l *ledger) open(x *entry) {
 	for _, g := range x.grants {
-		c := l.closed[g.Name]
-		if x.mode == locktable.Shared || c.until == 0 {
-			continue
+		if x.mode != locktable.Shared {
+			l.reopened(g.Name)
 		}
-		l.reopened(g.Name)
-		delete(l.closed, g.Name)
 	}
 }
 
-// reopened: the log says that a name is open again.
+// reopened: a name is open again. The server whose tenure it is must have
+// counted all that was left.
 func (l *ledger) reopened(name string) {
-	c, ok := l.closed[name]
-	if delay := c.until - c.since; ok && !l.referee.rolled && l.now+lagMax+delay/500 < c.until {
-		l.referee.world.fail("I2", "%s is opened %v after the end of a lease with a lock-delay of %v", name, l.now-c.since, delay)
+	r := l.referee
+	s := r.times.servers[r.tenure.Epoch]
+	for _, c := range l.closed[name] {
+		since := max(c.since, r.times.served)
+		if s == nil || r.rolled {
+			break
+		}
+		if got := s.usable(since, l.at); got+got/500 < c.need {
+			r.world.fail("I2", "%s opens %s after %v of usable time, and %v was left of a lock-delay", s.name, name, got, c.need)
+		}
 	}
 	delete(l.closed, name)
 }

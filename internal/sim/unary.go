@@ -26,9 +26,11 @@ type unaryClient struct {
 	lease   *lease
 	leaseID locktable.ID
 	work    *work
+	acts    []*Act
 	// anchor and span are the deadline.
 	anchor clock.Reading
 	span   time.Duration
+	moods  moods
 }
 
 // wanted is one acquire, with all its repetitions.
@@ -39,6 +41,8 @@ type wanted struct {
 	session locktable.ID
 	asked   time.Duration
 	tries   int
+	// called is the stamp of its first asking; 0: not asked yet.
+	called int64
 }
 
 func newUnaryClient(w *World, p ClientPlan) *unaryClient {
@@ -47,7 +51,8 @@ func newUnaryClient(w *World, p ClientPlan) *unaryClient {
 		network: w.random(purposeUnary + uint64(p.ID)*2),
 	}
 	c.rng = w.random(purposeUnary + uint64(p.ID)*2 + 1)
-	c.clock = newClock(w.plan.drift(w.plan.Servers+len(w.plan.Clients)+p.ID), c.rng)
+	c.clock = newClock(w, w.plan.Servers+len(w.plan.Clients)+p.ID)
+	c.moods = newMoods(w, &p, purposeUnaryMood)
 	return c
 }
 
@@ -136,7 +141,10 @@ func (c *unaryClient) acquire() {
 	w := c.world
 	want := c.want
 	want.tries++
-	anchor := c.read()
+	anchor, acts := c.read(), w.witness.asks(&c.process, &want.wish, want.wait == 0)
+	if len(acts) > 0 && want.called == 0 {
+		want.called = acts[0].Call
+	}
 	c.send(func(ref locktable.Ref) locktable.Command {
 		id := w.newID()
 		a := want.ask(locktable.Acquire{
@@ -156,13 +164,20 @@ func (c *unaryClient) acquire() {
 			if len(a.Salt) > 0 {
 				id = leaseOf(a.Salt)
 			}
-			c.granted(a, anchor, id)
+			if want.key != (locktable.ID{}) {
+				// Perhaps an earlier asking was.
+				for _, a := range acts {
+					a.Call = want.called
+				}
+			}
+			c.granted(a, anchor, id, acts)
 		case locktable.Refused:
 			if a.Reason == locktable.Unavailable && want.tries < 6 {
 				c.again()
 				return
 			}
 			w.referee.unaryRefused(want, a)
+			w.witness.refused(acts, a)
 			c.think()
 		default:
 			if want.key != (locktable.ID{}) && want.tries < 6 {
@@ -198,17 +213,18 @@ func (c *unaryClient) again() {
 
 // granted: the deadline counts from the sending of the request that was
 // answered, and the TTL from the grant.
-func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id locktable.ID) {
+func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id locktable.ID, acts []*Act) {
 	w := c.world
 	session := a.Session
 	c.anchor, c.span = anchor, trust.Span(a.Waited+a.TTL, trust.DriftPPM)
 	l := &lease{
 		name: c.want.name(), grants: a.Grants, mode: c.want.mode, token: a.Token, holder: c, session: session,
 	}
-	c.lease, c.leaseID = l, id
+	c.lease, c.leaseID, c.moods.want, c.moods.given = l, id, a.TTL, a.TTL
 	w.tell(c.name, "is granted %s with token %d after %v", l.name, l.token, a.Waited)
 	w.referee.unaryGranted(c.want, l)
 	w.referee.holds(l)
+	w.witness.granted(acts, l)
 	c.work = &work{
 		world: w, lease: l, rng: c.rng, careless: c.plan.Careless, writes: c.rng.IntN(c.plan.Writes + 1), over: c.release,
 	}
@@ -218,7 +234,7 @@ func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id lock
 
 func (c *unaryClient) renewLater() {
 	mine := c.cycle
-	c.world.after(&c.process, c.plan.TTL/4, func() {
+	c.world.after(&c.process, c.moods.ttl()/4, func() {
 		if c.cycle == mine && !c.lease.releasing {
 			c.renew()
 			c.renewLater()
@@ -227,15 +243,16 @@ func (c *unaryClient) renewLater() {
 }
 
 func (c *unaryClient) renew() {
-	mine, anchor := c.cycle, c.read()
+	mine, anchor, ttl := c.cycle, c.read(), c.ttlWish()
 	c.send(func(ref locktable.Ref) locktable.Command {
-		return locktable.Renew{Ref: ref, Lease: c.leaseID}
+		return locktable.Renew{Ref: ref, Lease: c.leaseID, TTL: ttl}
 	}, 0, time.Second, func(_ *call, a locktable.Answer) {
 		if c.cycle != mine {
 			return
 		}
 		switch a := a.(type) {
 		case locktable.Renewed:
+			c.moods.given = a.TTL
 			span := trust.Span(a.TTL, trust.DriftPPM)
 			if c.trusted(c.lease) > 0 && anchor.Longer(c.anchor)+span > c.span {
 				c.anchor, c.span = anchor, span
@@ -260,6 +277,7 @@ func (c *unaryClient) release() {
 	}
 	if !l.releasing {
 		l.releasing = true
+		c.acts = c.world.witness.asksAbout(&c.process, l, VerbRelease)
 		c.world.tell(c.name, "releases token %d of %s", l.token, l.name)
 	}
 	if c.trusted(l) == 0 {
@@ -276,9 +294,13 @@ func (c *unaryClient) release() {
 		switch a := a.(type) {
 		case locktable.Done:
 			c.world.referee.released(l, asked)
+			c.world.witness.told(c.acts, l, Done)
 			c.think()
 		case locktable.Refused:
 			if a.Reason != locktable.Unavailable {
+				if a.Reason == locktable.Gone {
+					c.world.witness.told(c.acts, l, Gone)
+				}
 				c.think()
 				return
 			}

@@ -158,7 +158,7 @@ func (k *work) read() {
 }
 
 func (k *work) thought() time.Duration {
-	if k.rng.IntN(10) == 0 {
+	if k.rng.IntN(10) == 0 || k.world.plan.Wild {
 		return between(k.rng, 0, 3*time.Second)
 	}
 	return between(k.rng, 0, 150*time.Millisecond)

@@ -28,6 +28,8 @@ type World struct {
 	callers   []*unaryClient
 	resources map[string]*resource
 	referee   *referee
+	// witness is nil unless somebody wants to know what was asked and told.
+	witness *witness
 
 	// calm: faults are over; ended: everybody is served.
 	calm, ended bool
@@ -58,7 +60,12 @@ type Result struct {
 
 // Tally counts what a world saw, to tell whether it tried anything.
 type Tally struct {
-	Events, Grants, Expiries, Tenures, Refusals, Effects, Rollbacks uint64
+	Events, Grants, Expiries, Tenures, Refusals, Effects, Rollbacks, TTLs uint64
+	// Observed counts what observers were told, Exhausted refusals for want of
+	// room, Overruns moments at which a holder whose clock runs too slow believes in
+	// what it has lost, Late grants that landed after a roll-back and were decided
+	// before what it lost.
+	Observed, Exhausted, Overruns, Late uint64
 }
 
 // Run plays a plan to its end or to the first failure.
@@ -68,6 +75,10 @@ func Run(p Plan, tell bool) Result {
 		w.story = &story{}
 	}
 	w.play()
+	return w.result()
+}
+
+func (w *World) result() Result {
 	r := Result{Failure: w.failed, Trace: uint64(w.trace), Lived: w.now, Tally: w.referee.tally}
 	r.Tally.Events = w.drawn
 	if w.story != nil {
@@ -117,7 +128,8 @@ func (w *World) play() {
 	for _, f := range w.plan.Faults {
 		w.at(f.At, func() { w.strike(f) })
 	}
-	for w.failed == nil && w.turn() {
+	// Who records wants to know the rest as well.
+	for (w.failed == nil || w.witness != nil && w.now < w.plan.End) && w.turn() {
 	}
 }
 

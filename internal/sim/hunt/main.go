@@ -96,8 +96,19 @@ this page anew. The seed is the first world, from 1 on, in which the bug shows; 
 |---|---|---|---|---|
 `
 
+const shipped = `
+## What this field ships
+
+| mistake | bug |
+|---|---|
+`
+
 func write(rows string) {
-	if err := os.WriteFile(*table, []byte(head+rows), 0o644); err != nil {
+	page := head + rows + shipped
+	for _, x := range sim.Shipped {
+		page += fmt.Sprintf("| %s | %s |\n", x.Mistake, x.Bug)
+	}
+	if err := os.WriteFile(*table, []byte(page), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -11,6 +11,7 @@ type kind uint8
 const (
 	ticks kind = iota
 	renews
+	asksTTL
 	greets
 	acquires
 	releases
@@ -28,6 +29,9 @@ const (
 	writes
 	reaches
 )
+
+// ttls are what a client may ask for.
+var ttls = [...]time.Duration{ttl, 2 * ttl}
 
 // action is one thing that can happen: to whom or which, and how.
 type action struct {
@@ -128,6 +132,11 @@ func (w *World) clientActions(c *client, add func(k kind, of, how int)) {
 	if c.up && w.left.Renewals > 0 {
 		add(renews, c.id, 0)
 	}
+	for how, wish := range ttls {
+		if c.up && w.left.TTLs > 0 && wish != c.ttl {
+			add(asksTTL, c.id, how)
+		}
+	}
 	for _, s := range w.servers {
 		if w.left.Greetings > 0 && s.phase == serving && s.epoch > c.stream.epoch {
 			add(greets, c.id, s.id)
@@ -166,7 +175,10 @@ func (w *World) do(a action) {
 		w.tick(how)
 	case renews:
 		w.left.Renewals--
-		w.clients[of].renew()
+		w.clients[of].renew(0)
+	case asksTTL:
+		w.left.TTLs--
+		w.clients[of].askTTL(ttls[how])
 	case greets:
 		w.left.Greetings--
 		w.clients[of].greet(w.servers[how])
@@ -240,6 +252,8 @@ func (w *World) tell(a action) string {
 		return at("%v go by; %s", time.Duration(w.bounds.Quarters)*quarter, [...]string{"no server goes on", "server A goes on", "server B goes on", "both servers go on"}[how])
 	case renews:
 		return at("%s sends a renewal", client())
+	case asksTTL:
+		return at("%s sends a renewal that asks for a TTL of %v", client(), ttls[how])
 	case greets:
 		return at("%s greets %s", client(), w.servers[how].name())
 	case acquires:

@@ -10,6 +10,8 @@ type Bounds struct {
 	Ticks, Quarters int
 	// Renewals that clients send, and greetings of another server.
 	Renewals, Greetings int
+	// TTLs: renewals that ask for another TTL, one or two seconds.
+	TTLs int
 	// Acquires, Releases, and Breaks, asked for and forced.
 	Acquires, Releases, Breaks int
 	// Takes: take-overs.
@@ -33,6 +35,8 @@ var Worlds = []Bounds{
 	{Name: "renewals", Depth: 14, Ticks: 3, Quarters: 2, Renewals: 2, Greetings: 1, Takes: 1, SlowConfirms: 1, Alone: true},
 	// The same by the quarter: expiry as it is counted.
 	{Name: "expiry", Depth: 20, Ticks: 7, Quarters: 1, Renewals: 1, Takes: 1, Alone: true},
+	// What was promised under one TTL holds under the next (I5).
+	{Name: "ttls", Depth: 20, Ticks: 4, Quarters: 2, TTLs: 2, Takes: 1, Alone: true},
 	// Nothing late does harm: appends, cuts, tenures in a row (I1–I4, I9).
 	{Name: "tenures", Depth: 12, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1},
 	// One at a time at the resource: claims, late writes, breaks (I6).

@@ -3,6 +3,7 @@ package small
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -24,6 +25,8 @@ type client struct {
 	up         bool
 	generation uint64
 	greeting   uint64
+	// ttl is what it asks for.
+	ttl time.Duration
 	// sent is when renewals were sent, in steps, by number.
 	sent []int
 	// request is the number of the acquire that is not answered, releasing that
@@ -75,11 +78,10 @@ func (c *client) name() string { return [...]string{"client 1", "client 2"}[c.id
 // trusts reports whether the client believes in its session.
 func (c *client) trusts() bool { return !c.lost && c.window.Remaining(c.world.reading()) > 0 }
 
-// send sends commands after the sign of life that is in every message.
-func (c *client) send(renewal uint64, asks question, urgent, acquires []locktable.Command) {
-	heard := locktable.Heard{
-		Ref: c.stream, Session: c.session, Generation: c.generation, Renewal: renewal, Finished: c.lowest(),
-	}
+// send sends commands after the sign of life that is in every message, and that
+// may renew and ask for a TTL.
+func (c *client) send(heard locktable.Heard, asks question, urgent, acquires []locktable.Command) {
+	heard.Ref, heard.Session, heard.Generation, heard.Finished = c.stream, c.session, c.generation, c.lowest()
 	m := message{urgent: append([]locktable.Command{heard}, urgent...), acquires: acquires}
 	if asks != (question{}) {
 		m.asks = []question{asks}
@@ -106,15 +108,26 @@ func (c *client) renewal() uint64 {
 	return n
 }
 
-func (c *client) renew() {
+// renew asks for a TTL as well unless that is 0.
+func (c *client) renew(ttl time.Duration) {
 	n := c.renewal()
-	c.send(n, question{true, n}, nil, nil)
+	c.send(locktable.Heard{Renewal: n, TTL: ttl}, question{true, n}, nil, nil)
+}
+
+// askTTL renews and asks for another TTL. When that is lower it goes on counting
+// on what it was promised, as it may, and as the SDK does not.
+func (c *client) askTTL(ttl time.Duration) {
+	if ttl > c.ttl {
+		c.window.Ask(c.world.reading(), ttl)
+	}
+	c.ttl = ttl
+	c.renew(ttl)
 }
 
 // greet begins a stream to a server, and cuts the one before.
 func (c *client) greet(s *server) {
 	a := locktable.Attach{
-		Session: c.session, Generation: c.generation + 1, TTL: ttl, Cell: cellID, Highest: c.token,
+		Session: c.session, Generation: c.generation + 1, TTL: c.ttl, Cell: cellID, Highest: c.token,
 	}
 	if c.generation == 0 {
 		c.session = locktable.ID{byte(c.id + 1)}
@@ -145,7 +158,7 @@ func (c *client) acquire() {
 }
 
 func (c *client) ask() {
-	c.send(0, question{false, c.request}, nil, []locktable.Command{locktable.Acquire{
+	c.send(locktable.Heard{}, question{false, c.request}, nil, []locktable.Command{locktable.Acquire{
 		Ref: c.stream, Session: c.session, Generation: c.generation, Number: c.request, Names: []string{name},
 	}})
 }
@@ -155,7 +168,7 @@ func (c *client) release() {
 	c.next++
 	c.gave = c.token
 	c.drop()
-	c.send(0, question{false, c.releasing}, []locktable.Command{locktable.Release{
+	c.send(locktable.Heard{}, question{false, c.releasing}, []locktable.Command{locktable.Release{
 		Ref: c.stream, Session: c.session, Generation: c.generation, Number: c.releasing, Token: c.gave,
 	}}, nil)
 }

@@ -30,8 +30,10 @@ const (
 	outside
 	// beforeNow is a reading, as long ago as usable time can count it.
 	beforeNow
-	// afterLow is a moment of usable time, from what is counted.
+	// afterLow is a moment of usable time, from what is counted; afterLowOrNone
+	// one that may be none, 0.
 	afterLow
+	afterLowOrNone
 	// turnsAgo counts back from the core's turn, 0 apart.
 	turnsAgo
 	// turnsSuspect counts back from the turn of the suspects, to the number that
@@ -57,7 +59,8 @@ var rules = map[string]map[string]rule{
 	"Table":  {"limits": not, "cell": not, "secret": not, "names": not},
 	"session": {
 		"label": not, "identity": not, "opened": not, "deadline": afterLow, "quiet": afterLow, "silentAt": afterLow,
-		"slot": not, "handle": not, "suspect": not,
+		"promised": afterLowOrNone,
+		"slot":     not, "handle": not, "suspect": not,
 	},
 	"lease":       {"since": not, "args": not},
 	"waiter":      {"asked": afterLow, "args": not, "one": not},
@@ -77,7 +80,7 @@ var rules = map[string]map[string]rule{
 	"client":  {"world": outside, "sent": outside},
 	"Window":  {"anchor": age},
 	"sending": {"at": age},
-	"judge":   {"world": outside, "head": not, "table": outside, "asBytes": outside, "silent": outside},
+	"judge":   {"world": outside, "head": not, "table": outside, "asBytes": outside, "silent": outside, "ttls": outside},
 }
 
 // field is a field of a struct as the digest takes it.
@@ -252,6 +255,10 @@ func (d *digest) fields(v reflect.Value) {
 			d.word(uint64(d.ago(x)))
 		case afterLow:
 			d.word(uint64(x.Int() - int64(d.low)))
+		case afterLowOrNone:
+			if d.word(uint64(min(x.Int(), 1))); x.Int() != 0 {
+				d.word(uint64(x.Int() - int64(d.low)))
+			}
 		case turnsAgo:
 			d.since(d.turn, x.Uint())
 		case turnsSuspect:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -37,6 +38,8 @@ type judge struct {
 	lives           map[locktable.ID]bool
 	// silent is when the log learned that a session is silent, in steps.
 	silent map[locktable.ID]int
+	// ttls are those that the log has.
+	ttls map[locktable.ID]time.Duration
 }
 
 // landing is a batch in the log.
@@ -45,7 +48,7 @@ type landing struct{ raw, events []byte }
 func newJudge(w *World) *judge {
 	return &judge{
 		world: w, behind: map[uint64]landing{}, table: locktable.New(locktable.DefaultLimits),
-		lives: map[locktable.ID]bool{}, silent: map[locktable.ID]int{},
+		lives: map[locktable.ID]bool{}, silent: map[locktable.ID]int{}, ttls: map[locktable.ID]time.Duration{},
 	}
 }
 
@@ -123,7 +126,9 @@ func (j *judge) event(e *recordpb.Event) {
 		}
 		j.counter = token
 	case recordpb.Kind_KIND_SESSION_OPENED:
-		j.lives[id] = true
+		j.lives[id], j.ttls[id] = true, time.Duration(e.TtlNano)
+	case recordpb.Kind_KIND_SESSION_TTL:
+		j.ttls[id] = time.Duration(e.TtlNano)
 	case recordpb.Kind_KIND_SESSION_SILENT:
 		j.silent[id] = w.steps
 	case recordpb.Kind_KIND_SESSION_HEARD:
@@ -149,6 +154,13 @@ func (j *judge) event(e *recordpb.Event) {
 				w.fail("I5", "%s trusts token %d, and it was released by nobody", c.name(), token)
 			}
 		}
+	}
+}
+
+// promises fails when a server promises more than its successor will give (I5).
+func (j *judge) promises(s *server, c *client, ttl time.Duration) {
+	if s.epoch == j.epoch && ttl > j.ttls[c.session] {
+		j.world.fail("I5", "%s promises %v to %s, and the log has a TTL of %v", s.name(), ttl, c.name(), j.ttls[c.session])
 	}
 }
 
@@ -201,11 +213,13 @@ func (j *judge) leaves(s *server, r *locktable.Reply) {
 	switch a := r.Answer.(type) {
 	case locktable.Renewed:
 		q = question{true, a.Number}
+		j.promises(s, c, a.TTL)
 		if at := j.silent[c.session]; at != 0 && x == c.stream && a.Number < uint64(len(c.sent)) && at < c.sent[a.Number] {
 			w.fail("I5", "%s answers a renewal of %s, and by the log its session was silent before it was sent", s.name(), c.name())
 		}
 	case locktable.Attached:
 		q = question{true, c.greeting}
+		j.promises(s, c, a.TTL)
 		if !j.lives[c.session] && x == c.stream {
 			w.fail("I3", "%s greets %s, and no durable batch has its session", s.name(), c.name())
 		}

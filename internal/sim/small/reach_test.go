@@ -17,6 +17,13 @@ var goals = []struct {
 	{"expiry", "a holder gives up what its server still has", func(w *World) bool {
 		return w.clients[0].lost && w.judge.lives[w.clients[0].session]
 	}},
+	{"ttls", "a lower TTL is logged", func(w *World) bool {
+		return w.left.TTLs == 0 && w.judge.ttls[w.clients[0].session] == ttl
+	}},
+	{"ttls", "a higher TTL is given by the second tenure", func(w *World) bool {
+		c := w.clients[0]
+		return w.judge.epoch == 2 && w.judge.ttls[c.session] == 2*ttl && c.trusts() && w.now > 6
+	}},
 	{"tenures", "a third tenure serves", func(w *World) bool {
 		return w.judge.epoch == 3 && (w.servers[0].phase == serving && w.servers[0].epoch == 3)
 	}},

@@ -76,7 +76,7 @@ func begin(b Bounds) *World {
 	a := w.servers[0]
 	a.claim()
 	for i := range w.clients {
-		c := &client{world: w, id: i, next: 1}
+		c := &client{world: w, id: i, next: 1, ttl: ttl}
 		w.clients[i] = c
 		c.greet(a)
 	}

@@ -20,6 +20,7 @@ const clientTTL = 2 * time.Second
 // single acquires, renews and releases by single calls until ctx ends.
 func (w *world) single(ctx context.Context, who string) {
 	for n := 0; pause(ctx, w.span(time.Millisecond, 500*time.Millisecond)); n++ {
+		ctx := ctx
 		r := cell.AcquireRequest{Names: []string{names[w.draw(len(names))]}, TTL: clientTTL, Wait: w.span(0, 8*time.Second)}
 		if w.draw(3) == 0 {
 			r.Wait = 0
@@ -28,7 +29,7 @@ func (w *world) single(ctx context.Context, who string) {
 		patience := 10 * time.Second
 		if w.draw(2) == 0 {
 			// Repeated under one id until it is answered.
-			r.RequestID, r.Identity = fmt.Sprintf("%s/%d", who, n), who
+			ctx, r.RequestID = cell.As(ctx, who), fmt.Sprintf("%s/%d", who, n)
 			tries, patience = 8, w.span(10*time.Millisecond, 3*time.Second)
 		}
 		for range tries {
@@ -124,7 +125,7 @@ func (w *world) hold(ctx context.Context, who string, r cell.AcquireRequest, l c
 // again renews a lease: by its id, or by asking for it once more.
 func (w *world) again(ctx context.Context, s *server, r cell.AcquireRequest, l cell.Lease) (time.Duration, error) {
 	if r.RequestID == "" || w.draw(2) == 0 {
-		again, err := s.RenewLease(ctx, l.ID)
+		again, err := s.RenewLease(ctx, l.ID, 0)
 		return again.TTL, err
 	}
 	same, err := s.Acquire(ctx, r)
@@ -223,7 +224,7 @@ func (c *streamer) attach(ctx context.Context, s *server) {
 	c.window.Forget()
 	greeting := c.window.Send(c.clock.Now())
 	in := newInbox()
-	st := s.Attach(h, in)
+	st := s.Attach(context.Background(), h, in)
 	defer st.Detach()
 	timer := time.NewTimer(clientTTL / 6)
 	defer timer.Stop()

@@ -1,6 +1,7 @@
 // Package linear records what concurrent clients of a real server were told,
-// while network and server suffer, and has porcupine look for an order in which
-// one simple lock could have said the same.
+// while network and server suffer, and what those of the simulator's worlds were,
+// and has porcupine look for an order in which one simple lock could have said
+// the same.
 //
 // # What it promises
 //
@@ -17,6 +18,7 @@
 //     moment from its call until the end of time, or never; an acquire that ended
 //     with one may leave a ghost, a grant that nobody was told of, until its
 //     client is known to have closed its session.
+//   - Who is told that a lease is gone is told so when it does not hold the name.
 //   - Who is told that a name is held is told of a lease that held it at some
 //     moment of the call.
 //
@@ -27,10 +29,10 @@
 //
 // # What it does not promise
 //
-// The order in which waiters are served is not looked at, nor lock-delay, values,
-// several names at once and forced breaks. What a release says whose client was
-// closed meanwhile is not believed: the client answers it without a server, also
-// when its close was not confirmed. A world is drawn from a seed, but Go's
+// The order in which waiters are served is not looked at, nor lock-delay and
+// values, nor that several names are granted at once. A forced break only lets a
+// lease end. Simulated worlds whose store is set back, or whose clocks run worse
+// than is promised for, are left out. An SDK world is drawn from a seed, but Go's
 // scheduler has its say: a seed that failed fails again often, not always.
 // Finding an order is hard in the worst case, so porcupine may give up on a
 // history; the test bounds how often.

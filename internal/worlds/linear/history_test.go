@@ -21,8 +21,9 @@ const (
 	// by an operator.
 	verbClose
 	verbEnd
-	// verbDeadline: the local deadline of a lease has passed; verbLost: a client
-	// has noticed that its session is over.
+	// verbDeadline: from now on a lease may end without its holder, since its
+	// local deadline has passed; verbLost: a client has noticed that its session is
+	// over.
 	verbDeadline
 	verbLost
 )
@@ -39,9 +40,11 @@ const (
 	done
 	// held: refused, because somebody holds the name or waits for it.
 	held
+	// gone: the lease is not held any more.
+	gone
 )
 
-func (o outcome) String() string { return [...]string{"unknown", "done", "held"}[o] }
+func (o outcome) String() string { return [...]string{"unknown", "done", "held", "gone"}[o] }
 
 // record is one thing that was called, and what came of it. Stamps are places in
 // the one order in which everybody's calls and returns were noted.
@@ -55,7 +58,9 @@ type record struct {
 	// token granted, released, checked, or told by a refusal (0: nobody's).
 	token, fence uint64
 	slot         int
-	call, ret    int64
+	// slots of the name, 0: slotsMax.
+	slots     int
+	call, ret int64
 }
 
 func (r record) String() string {
@@ -139,22 +144,22 @@ func rising(all []record) error {
 		}
 	}
 	slices.SortFunc(grants, func(a, b record) int { return cmp.Compare(a.call, b.call) })
-	seen := map[uint64]bool{}
+	seen := map[uint64]record{}
 	byReturn := slices.Clone(grants)
 	slices.SortFunc(byReturn, func(a, b record) int { return cmp.Compare(a.ret, b.ret) })
 	var highest record
 	for _, g := range grants {
-		if seen[g.token] {
+		if prev, ok := seen[g.token]; ok && (prev.client != g.client || prev.call != g.call) {
 			return fmt.Errorf("token %d was granted twice", g.token)
 		}
-		seen[g.token] = true
+		seen[g.token] = g
 		for len(byReturn) > 0 && byReturn[0].ret < g.call {
 			if byReturn[0].token > highest.token {
 				highest = byReturn[0]
 			}
 			byReturn = byReturn[1:]
 		}
-		if g.token <= highest.token {
+		if g.token <= highest.token && highest.ret < g.call {
 			return fmt.Errorf("{%v} was called after {%v} had returned", g, highest)
 		}
 	}
@@ -178,6 +183,8 @@ func steps(all []record, name string) ([]porcupine.Operation, error) {
 			b.add(r, step{kind: stepMayEnd}, r.call, forever)
 		case r.verb == verbCheck && r.outcome == done:
 			b.add(r, step{kind: stepHeld}, r.call, r.ret)
+		case r.verb == verbCheck && r.outcome == gone:
+			b.add(r, step{kind: stepGone}, r.call, r.ret)
 		case r.asks() && r.outcome == held:
 			if err := b.refused(r); err != nil {
 				return nil, err
@@ -197,7 +204,7 @@ type builder struct {
 }
 
 func (b *builder) add(r record, s step, call, ret int64) {
-	s.token, s.mode, s.fence, s.slot, s.told = r.token, r.mode, r.fence, r.slot, r.String()
+	s.token, s.mode, s.fence, s.slot, s.slots, s.told = r.token, r.mode, r.fence, r.slot, cmp.Or(r.slots, slotsMax), r.String()
 	b.ops = append(b.ops, porcupine.Operation{Input: s, Call: call, Return: ret})
 }
 
@@ -227,17 +234,15 @@ func (b *builder) lostBefore(closing record) bool {
 }
 
 func (b *builder) release(r record) {
-	closing, before := false, false
+	before := false
 	for _, x := range b.all {
-		closing = closing || x.client == r.client && x.verb == verbClose && x.call < r.ret
 		before = before || x.verb == verbRelease && x.name == r.name && x.token == r.token && x.call < r.call ||
 			x.client == r.client && x.verb == verbEnd && x.call < r.ret
 	}
 	switch {
-	case r.outcome != done || closing:
-		// A closing client answers without a server.
+	case r.outcome == unknown:
 		b.add(r, step{kind: stepMayEnd}, r.call, forever)
-	case before:
+	case before || r.outcome == gone:
 		// What has ended before may be released again.
 		b.add(r, step{kind: stepEnd}, r.call, r.ret)
 	default:
@@ -255,12 +260,13 @@ func (b *builder) refused(r record) error {
 		}
 		return nil
 	}
-	i := slices.IndexFunc(b.all, func(x record) bool { return x.grants() && x.token == r.token })
-	if i >= 0 && b.all[i].name != r.name {
+	granted := func(x record) bool { return x.grants() && x.token == r.token }
+	here := slices.ContainsFunc(b.all, func(x record) bool { return granted(x) && x.name == r.name })
+	if i := slices.IndexFunc(b.all, granted); i >= 0 && !here {
 		return fmt.Errorf("{%v}: that token is {%v}", r, b.all[i])
 	}
 	b.add(r, step{kind: stepHeld}, r.call, r.ret)
-	if i < 0 && !slices.Contains(b.ghosts, r.token) {
+	if !here && !slices.Contains(b.ghosts, r.token) {
 		b.ghosts = append(b.ghosts, r.token)
 		return b.ghost(r)
 	}

@@ -59,6 +59,22 @@ func TestBad(t *testing.T) {
 			s.add(verbRelease, done, 1, exclusive, 5, 3, 4)
 			s.add(verbTry, held, 2, exclusive, 5, 5, 6)
 		},
+		"a check that says gone, and the lease is released later": func(s *script) {
+			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)
+			s.add(verbCheck, gone, 1, exclusive, 5, 3, 4)
+			s.add(verbRelease, done, 1, exclusive, 5, 5, 6)
+		},
+		"a release that says gone, and the lease is held": func(s *script) {
+			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)
+			s.add(verbRelease, gone, 1, exclusive, 5, 3, 4)
+			s.add(verbTry, held, 2, exclusive, 5, 5, 6)
+		},
+		"a release under a close that says done, and the lease is held": func(s *script) {
+			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)
+			s.add(verbClose, unknown, 1, exclusive, 0, 3, 6)
+			s.add(verbRelease, done, 1, exclusive, 5, 4, 5)
+			s.add(verbTry, held, 2, exclusive, 5, 7, 8)
+		},
 		"a check after the release": func(s *script) {
 			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)
 			s.add(verbRelease, done, 1, exclusive, 5, 3, 4)
@@ -157,6 +173,11 @@ func TestGood(t *testing.T) {
 		"refused by a waiter": func(s *script) {
 			s.add(verbAcquire, unknown, 1, exclusive, 0, 1, 2)
 			s.add(verbTry, held, 2, exclusive, 0, 3, 4)
+		},
+		"a check that says gone after the deadline": func(s *script) {
+			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)
+			s.add(verbDeadline, unknown, 1, exclusive, 5, 3, 3)
+			s.add(verbCheck, gone, 1, exclusive, 5, 4, 5)
 		},
 		"released twice": func(s *script) {
 			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)

@@ -27,7 +27,7 @@ const (
 
 func (m mode) String() string { return [...]string{"exclusive", "shared", "slot"}[m] }
 
-// slotsMax is the n of every slotted acquire.
+// slotsMax is the n of every slotted acquire that does not say another.
 const slotsMax = 2
 
 type stepKind uint8
@@ -45,6 +45,8 @@ const (
 	stepMayEnd
 	// stepHeld: a lease is held.
 	stepHeld
+	// stepGone: a lease that was granted is not held.
+	stepGone
 	// stepCurtain: the history is over, what has not happened never will.
 	stepCurtain
 )
@@ -56,6 +58,7 @@ type step struct {
 	token uint64
 	fence uint64
 	slot  int
+	slots int
 	// told is what the caller called and was told, for the drawing.
 	told string
 }
@@ -129,6 +132,8 @@ func (l lock) take(s step) (bool, lock) {
 		return l.over || l.holds(s.token), l.without(s.token)
 	case stepHeld:
 		return l.holds(s.token), l
+	case stepGone:
+		return s.token <= l.highest && !l.holds(s.token), l
 	case stepCurtain:
 		l.over = true
 		return true, l
@@ -159,12 +164,12 @@ func (l lock) admits(s step) bool {
 		}
 	}
 	switch {
-	case s.mode == slotted && len(known) >= slotsMax:
+	case s.mode == slotted && len(known) >= s.slots:
 		return false
 	case s.kind == stepGhost:
 		return true
 	case s.mode == slotted:
-		return 1 <= s.slot && s.slot <= slotsMax && s.fence == s.token
+		return 1 <= s.slot && s.slot <= s.slots && s.fence == s.token
 	case s.mode == exclusive:
 		return s.fence == s.token
 	case len(known) > 0:
@@ -186,7 +191,7 @@ func (l lock) with(s step) lock {
 	}
 	var all []grip
 	for _, g := range l.grips {
-		if !g.ghost || g.mode == s.mode && (s.mode == shared || s.mode == slotted && known < slotsMax) {
+		if !g.ghost || g.mode == s.mode && (s.mode == shared || s.mode == slotted && known < s.slots) {
 			all = append(all, g)
 		}
 	}

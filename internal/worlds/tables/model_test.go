@@ -24,7 +24,7 @@ type model struct {
 }
 
 type mSession struct {
-	ttl, heard time.Duration
+	mTTL
 	stream     locktable.Ref
 	generation uint64
 	finished   uint64
@@ -209,8 +209,8 @@ func (m *model) sessionEnded(session string, expired bool) error {
 	if s == nil {
 		return fmt.Errorf("%s ended twice", session)
 	}
-	if expired && m.real < s.heard+s.ttl+locktable.SuspectFor {
-		return fmt.Errorf("I5: %s expired %v after it was heard; its TTL is %v", session, m.real-s.heard, s.ttl)
+	if expired && m.real < s.until+locktable.SuspectFor {
+		return fmt.Errorf("I5: %s expired %v before the end of what it was promised", session, s.until-m.real)
 	}
 	if expired && slices.ContainsFunc(m.waiters, func(w *mWaiter) bool { return w.session == session && w.number == 0 }) {
 		return fmt.Errorf("%s expired while a connection waits for it", session)

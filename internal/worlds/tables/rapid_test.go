@@ -119,22 +119,29 @@ func (h *history) event(e *recordpb.Event, asked *mWaiter) error {
 	s := h.name(e.Session)
 	switch e.Kind {
 	case recordpb.Kind_KIND_SESSION_OPENED:
-		h.m.sessions[s] = &mSession{ttl: time.Duration(e.TtlNano), heard: h.m.real, own: e.Own}
+		ttl := time.Duration(e.TtlNano)
+		h.m.sessions[s] = &mSession{own: e.Own, mTTL: mTTL{logged: ttl, want: ttl, until: h.m.real + ttl}}
 	case recordpb.Kind_KIND_SESSION_CLOSED:
 		return h.m.sessionEnded(s, false)
 	case recordpb.Kind_KIND_SESSION_EXPIRED:
 		return h.m.sessionEnded(s, true)
 	case recordpb.Kind_KIND_GRANTED:
 		if e.Request == 0 {
-			h.m.sessions[s].heard = h.m.real
+			h.m.sessions[s].renewed(h.m.real, 0)
 		}
 		return h.m.granted(e, s, asked)
 	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
 		return h.m.ended(e, s)
 	case recordpb.Kind_KIND_SESSION_SILENT:
-		if left := h.m.sessions[s].heard + h.m.sessions[s].ttl - h.m.real; time.Duration(e.LeftNano) < left {
+		x := h.m.sessions[s]
+		if left := x.until - h.m.real; time.Duration(e.LeftNano) < left {
 			return fmt.Errorf("I5: %v left of %s, and %v was promised", time.Duration(e.LeftNano), s, left)
 		}
+		x.silent, x.left = true, time.Duration(e.LeftNano)
+	case recordpb.Kind_KIND_SESSION_HEARD:
+		h.m.sessions[s].silent = false
+	case recordpb.Kind_KIND_SESSION_TTL:
+		h.m.sessions[s].logged = time.Duration(e.TtlNano)
 	}
 	return nil
 }
@@ -142,8 +149,9 @@ func (h *history) event(e *recordpb.Event, asked *mWaiter) error {
 func (h *history) attach(t *rapid.T) {
 	name := rapid.SampledFrom(streams).Draw(t, "session")
 	s := h.m.sessions[name]
-	c := locktable.Attach{TTL: time.Duration(rapid.IntRange(1, 8).Draw(t, "ttl")) * time.Second, Cell: h.table.Cell()}
+	c := locktable.Attach{TTL: drawTTL(t), Cell: h.table.Cell()}
 	if s == nil {
+		c.TTL = max(c.TTL, time.Second)
 		c.New, c.Generation, c.Ref = h.id(name), 1, name+"/1"
 		h.numbers[name] = 0
 		h.do(t, c, nil)
@@ -174,8 +182,9 @@ func (h *history) attach(t *rapid.T) {
 		}
 		return true
 	})
-	s.heard, s.stream, s.generation = h.m.real, c.Ref, c.Generation
-	h.do(t, c, nil)
+	s.stream, s.generation, s.asked = c.Ref, c.Generation, 0
+	s.renewed(h.m.real, c.TTL)
+	h.answered(t, h.do(t, c, nil), name, c.Ref)
 	for _, l := range h.m.leases {
 		if l.session == name && !l.over && l.number != 0 && !slices.Contains(held, l) {
 			t.Fatalf("I8: %s keeps %s, which it does not want", name, token(l.token))
@@ -281,7 +290,8 @@ func (h *history) once(t *rapid.T) {
 	if rapid.Bool().Draw(t, "own") {
 		name, s := h.live(t, false)
 		w.session, c.Session = name, h.id(name)
-		s.heard = h.m.real
+		s.renewed(h.m.real, 0)
+		s.vague = true
 	}
 	c.Names, c.LockDelay = h.want(t, w)
 	c.Mode, c.Slots = w.mode, w.slots
@@ -297,7 +307,7 @@ func (h *history) release(t *rapid.T) {
 	if l.over || s.stream == nil {
 		t.Skip("nobody can release it")
 	}
-	s.heard = h.m.real
+	s.renewed(h.m.real, 0)
 	h.do(t, locktable.Release{
 		Ref: s.stream, Session: h.id(l.session), Generation: s.generation, Number: 1 << 40, Token: l.token,
 	}, nil)
@@ -319,10 +329,19 @@ func (h *history) cancel(t *rapid.T) {
 
 func (h *history) heard(t *rapid.T) {
 	name, s := h.live(t, rapid.Bool().Draw(t, "on a stream"))
-	s.heard = h.m.real
+	ttl := drawTTL(t)
 	if s.stream == nil {
-		h.do(t, locktable.Renew{Ref: name, Session: h.id(name)}, nil)
+		s.renewed(h.m.real, ttl)
+		h.answered(t, h.do(t, locktable.Renew{Ref: name, Session: h.id(name), TTL: ttl}, nil), name, name)
 		return
+	}
+	// One that comes twice asks for nothing.
+	renewal := rapid.Uint64Range(max(s.asked, 1), s.asked+2).Draw(t, "renewal")
+	if ttl != 0 && renewal > s.asked {
+		s.asked = renewal
+		s.renewed(h.m.real, ttl)
+	} else {
+		s.renewed(h.m.real, 0)
 	}
 	finished := rapid.Uint64Range(0, h.numbers[name]).Draw(t, "finished")
 	if finished > s.finished {
@@ -331,9 +350,9 @@ func (h *history) heard(t *rapid.T) {
 			return w.session == name && w.number != 0 && w.number < finished
 		})
 	}
-	h.do(t, locktable.Heard{
-		Ref: s.stream, Session: h.id(name), Generation: s.generation, Renewal: 1, Finished: finished,
-	}, nil)
+	h.answered(t, h.do(t, locktable.Heard{
+		Ref: s.stream, Session: h.id(name), Generation: s.generation, Renewal: renewal, TTL: ttl, Finished: finished,
+	}, nil), name, s.stream)
 }
 
 func (h *history) close(t *rapid.T) {
@@ -389,6 +408,7 @@ func (h *history) settle(t *rapid.T) {
 func (h *history) failOver(t *rapid.T) {
 	for _, s := range h.m.sessions {
 		s.stream, s.generation, s.finished = nil, 0, 0
+		s.takenOver(h.m.real)
 	}
 	h.m.waiters = nil
 	h.m.leases = slices.DeleteFunc(h.m.leases, func(l *mLease) bool { return l.over })
@@ -405,10 +425,20 @@ func (h *history) failOver(t *rapid.T) {
 }
 
 func (h *history) check(t *rapid.T) {
+	for name, s := range h.m.sessions {
+		if err := s.gives(h.m.real); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
 	if rapid.IntRange(0, 2).Draw(t, "settle") > 0 {
 		h.settle(t)
 		if err := h.m.quiet(h.closed()); err != nil {
 			t.Fatal(err)
+		}
+		for name, s := range h.m.sessions {
+			if err := s.late(h.m.real - h.now.High + h.now.Low); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
 		}
 		h.m.leases = slices.DeleteFunc(h.m.leases, func(l *mLease) bool { return l.over })
 		if c := h.table.Counts(); c.Leases != len(h.m.leases) {

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -146,7 +147,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 				*field = int(a.number(v))
 			}
 		}
-		s.world = newWorld(l)
+		s.world, s.generation = newWorld(l), map[string]uint64{}
 		return ""
 	}
 	if s.world == nil {
@@ -155,6 +156,21 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "open":
 		return s.show(s.open(base.Add(a.duration(a.value("wall"), 0)), a.token(a.value("floor"))))
+	case "lose":
+		// Decided, and not durable when its server ends: a take-over follows.
+		n := int(a.number(a.word(0)))
+		lost := s.log[len(s.log)-n:]
+		s.log = s.log[:len(s.log)-n]
+		t, err := s.rebuilt(false)
+		if err != nil {
+			a.t.Fatalf("%s: %v", d.Pos, err)
+		}
+		s.table = t
+		var out strings.Builder
+		for _, e := range lost {
+			out.WriteString("lost " + s.event(e) + "\n")
+		}
+		return out.String()
 	case "take-over":
 		dec, err := s.takeOver(a.has("snapshot"), base.Add(a.duration(a.value("wall"), 0)))
 		if err != nil {
@@ -238,7 +254,7 @@ func (s *script) command(a *args) locktable.Command {
 		g := s.gen(a, x)
 		return locktable.Heard{
 			Ref: ref(x, g), Session: s.id(x), Generation: g,
-			Renewal: a.number(a.value("renewal")), Finished: a.number(a.value("finished")),
+			Renewal: a.number(a.value("renewal")), Finished: a.number(a.value("finished")), TTL: a.duration(a.value("ttl"), 0),
 		}
 	case "acquire":
 		x := a.word(0)
@@ -260,10 +276,11 @@ func (s *script) command(a *args) locktable.Command {
 		x := a.word(0)
 		return locktable.OpenSession{Ref: x, New: s.id(x), TTL: a.duration(a.value("ttl"), 10*time.Second)}
 	case "renew":
+		ttl := a.duration(a.value("ttl"), 0)
 		if u := a.value("lease"); u != "" {
-			return locktable.Renew{Ref: u + "/renew", Lease: s.id(u + ".lease")}
+			return locktable.Renew{Ref: u + "/renew", Lease: s.id(u + ".lease"), TTL: ttl}
 		}
-		return locktable.Renew{Ref: a.word(0) + "/renew", Session: s.id(a.word(0))}
+		return locktable.Renew{Ref: a.word(0) + "/renew", Session: s.id(a.word(0)), TTL: ttl}
 	case "close":
 		return locktable.Close{Ref: a.word(0) + "/close", Session: s.id(a.word(0))}
 	case "cancel":
@@ -314,12 +331,12 @@ func (s *script) gen(a *args, session string) uint64 {
 
 func (s *script) attach(a *args) locktable.Command {
 	x := a.word(0)
-	c := locktable.Attach{TTL: a.duration(a.value("ttl"), 10*time.Second), Cell: s.table.Cell(), Highest: a.token(a.value("told"))}
+	c := locktable.Attach{TTL: a.duration(a.value("ttl"), 0), Cell: s.table.Cell(), Highest: a.token(a.value("told"))}
 	if v := a.value("cell"); v != "" {
 		c.Cell = v
 	}
 	if s.generation[x] == 0 && !a.has("again") {
-		c.New = s.id(x)
+		c.New, c.TTL = s.id(x), cmp.Or(c.TTL, 10*time.Second)
 	} else {
 		c.Session = s.id(x)
 	}

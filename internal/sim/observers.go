@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// observers holds what they are told against the log: the first holders of a
+// name, 0 for nobody, in the order in which the log has them. Some may be left
+// out, none may be made up, come twice or come back.
+type observers struct {
+	referee *referee
+	firsts  map[string][]guard.Token
+	// told is how far each watch has come.
+	told map[watch]told
+}
+
+type watch struct {
+	on   *stream
+	name string
+}
+
+// told: the present holder is the one at place, or none of those before it.
+type told struct {
+	place int
+	any   bool
+}
+
+func newObservers(r *referee) observers {
+	return observers{referee: r, firsts: map[string][]guard.Token{}, told: map[watch]told{}}
+}
+
+// changed takes in that the log has gone on.
+func (o *observers) changed(l *ledger) {
+	m := o.referee.world.plan.Modes
+	if m == nil || !m.Observe {
+		return
+	}
+	for _, name := range o.referee.world.plan.names() {
+		first := l.first(name)
+		if all := o.firsts[name]; len(all) == 0 || all[len(all)-1] != first {
+			o.firsts[name] = append(all, first)
+		}
+	}
+}
+
+// first is who observers are told of: of those that hold slots the one with the
+// lowest, else the one that has held for longest.
+func (l *ledger) first(name string) guard.Token {
+	var first *entry
+	var slot uint32
+	for _, x := range l.holders[name] {
+		for _, g := range x.grants {
+			if g.Name == name && (first == nil || g.Slot < slot) {
+				first, slot = x, g.Slot
+			}
+		}
+	}
+	if first == nil {
+		return 0
+	}
+	return first.token
+}
+
+// asks takes in that a stream asks to be told: what was so before does not
+// answer it.
+func (o *observers) asks(x *stream, name string) {
+	o.told[watch{x, name}] = told{place: max(len(o.firsts[name])-1, 0)}
+}
+
+// leaves holds what a server tells against the log.
+func (o *observers) leaves(s *server, x *stream, a locktable.Observed) {
+	r, of := o.referee, watch{x, a.Name}
+	last, asked := o.told[of]
+	if r.rolled || !asked {
+		return
+	}
+	from := last.place
+	if last.any {
+		from++
+	}
+	for i, all := from, o.firsts[a.Name]; i < len(all); i++ {
+		if all[i] == a.Token {
+			o.told[of] = told{i, true}
+			r.tally.Observed++
+			return
+		}
+	}
+	r.world.fail("I3", "%s tells %s that token %d holds %s (0: nobody), and by the log it does not, or did before what was told last",
+		s.name, x.client.name, a.Token, a.Name)
+}

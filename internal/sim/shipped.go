@@ -1,0 +1,35 @@
+package sim
+
+// Shipped names the mistakes that this field ships, each with the bug that
+// plants it here.
+var Shipped = []struct{ Mistake, Bug string }{
+	{"the deadline counts from the reply", "deadline from the reply"},
+	{"a renewal is answered without a Confirm", "answered without confirm"},
+	{"the Confirm began before the request", "confirm begun before the request"},
+	{"a token per name, which restarts", "token per name that restarts"},
+	{"no floor for the tokens of a tenure", "floor rule left out"},
+	{"a release names the name alone", "release by name"},
+	{"a stalled server expires", "expiry by a stalled server"},
+	{"an answer leaves before it is durable", "answered before durable"},
+	{"a refusal leaves before it is durable", "refused before it is durable"},
+	{"a watch line leaves before it is durable", "observer told before it is durable"},
+	{"a cut may land twice", "cut that may land twice"},
+	{"a hole is not noticed", "hole not noticed"},
+	{"a waiter is granted after its session ended", "waiter granted after its session ended"},
+	{"a retry gets a second lease", "retry that gets a second lease"},
+	{"no claim before the first read", "claim left out"},
+	{"shared readers raise their own token", "readers that raise their own token"},
+	{"a snapshot lacks the fence of the run", "snapshot without the fence of the run"},
+	{"a TTL is raised without a record", "TTL raised without log"},
+	{"a TTL is lowered at once", "TTL lowered at once"},
+	{"silence is not recorded", "silence not logged"},
+	{"silence is recorded once only", "silence logged only once in a tenure"},
+	{"a second renewal is answered while that the session was heard is not durable", "renewal answered before heard is durable"},
+	{"a batch behind a hole is acknowledged", "acknowledged behind a hole"},
+	{"an append does not compare what it follows, and a store was restored", "append that does not compare what it follows"},
+	{"a deposed server reports a roll-back", "deposed server that reports a roll-back"},
+	{"a deposed server goes on where a roll-back brings its tenure back", "tenure that goes on after a silence"},
+	{"a break frees at once", "break that frees at once"},
+	{"the guard is checked outside the transaction", "guard checked before the write"},
+	{"an unknown outcome is read as a refusal", "unknown read as refused"},
+}
