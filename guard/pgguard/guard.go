@@ -1,0 +1,164 @@
+package pgguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlproject/pawl/guard"
+)
+
+// Guard guards the resources of one database. It holds nothing but the pool and
+// may be copied and used by many goroutines.
+type Guard struct {
+	pool      *pgxpool.Pool
+	isolation pgx.TxIsoLevel
+	wait      *time.Duration
+	// prepares says that the pool's connections keep prepared statements, as its
+	// user has told the driver.
+	prepares bool
+}
+
+var _ guard.Claimer = Guard{}
+
+// New returns the guard of the database behind pool, which it neither opens nor
+// closes. It keeps to the way in which the pool's connections send statements, so
+// behind a pooler such as pgbouncer set their DefaultQueryExecMode to
+// pgx.QueryExecModeExec or pgx.QueryExecModeSimpleProtocol.
+func New(pool *pgxpool.Pool) Guard {
+	c := pool.Config().ConnConfig
+	return Guard{
+		pool:     pool,
+		prepares: c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && c.StatementCacheCapacity > 0,
+	}
+}
+
+// Isolation returns the guard with the isolation level of the transactions that
+// [Guard.InTx] begins; without it, the database's default. Claims are READ
+// COMMITTED in any case.
+func (g Guard) Isolation(level pgx.TxIsoLevel) Guard {
+	g.isolation = level
+	return g
+}
+
+// Wait returns the guard with another bound, in whole milliseconds, on how long
+// an operation waits for work of other tokens before it fails with [ErrBusy]: 0
+// waits as long as the context lets it. Without it, the database's lock_timeout
+// holds, or 10 seconds where there is none.
+func (g Guard) Wait(d time.Duration) Guard {
+	g.wait = &d
+	return g
+}
+
+// bound is the wait_ms argument; nil is NULL.
+func (g Guard) bound() *int64 {
+	if g.wait == nil {
+		return nil
+	}
+	ms := min(max(0, g.wait.Milliseconds()), 1<<31-1)
+	return &ms
+}
+
+// waitMS is the SQL text of the wait_ms argument.
+func (g Guard) waitMS() string {
+	ms := g.bound()
+	if ms == nil {
+		return "NULL"
+	}
+	return strconv.FormatInt(*ms, 10)
+}
+
+// Claim raises the mark of f.Resource to f in a transaction of its own, see
+// [guard.Claimer]. When it returns nil no transaction that entered with a lower
+// token is open, and none will commit; a read that begins afterwards sees all
+// they did. It fails with [ErrBusy] where such a transaction is not over in time:
+// [Guard.Blockers] says whose it is, [Guard.Terminate] ends it.
+func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
+	return g.Isolation(pgx.ReadCommitted).inTx(ctx, f, false, func(pgx.Tx) error { return nil })
+}
+
+// Seen returns the cell and the highest token that the database has committed
+// for a resource; the zero State when it has seen none.
+func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
+	var cell string
+	var token int64
+	err := g.pool.QueryRow(ctx, "select cell, token from pawl.guard where resource = "+literal(resource)).Scan(&cell, &token)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return guard.State{}, nil
+	}
+	if err != nil {
+		return guard.State{}, failed(ctx, "read the mark", err)
+	}
+	return guard.State{Cell: cell, Seen: guard.Token(token)}, nil
+}
+
+// Blocker is a transaction inside the guard of a resource, for which a claim
+// with a higher token waits. Texts are empty where the asking role may not see
+// them.
+type Blocker struct {
+	// PID is the backend's process id; 0 for a prepared transaction.
+	PID int
+	// Token is the one it entered under; 0 where it cannot be told.
+	Token guard.Token
+	// Prepared is the name that ROLLBACK PREPARED or COMMIT PREPARED takes.
+	Prepared    string
+	Role        string
+	Application string
+	Client      string // address; empty for a unix socket
+	State       string // as in pg_stat_activity
+	// Since is when the transaction began, by the database's clock; zero where it
+	// cannot be told.
+	Since time.Time
+}
+
+// Blockers lists the transactions that are inside the guard of a resource.
+func (g Guard) Blockers(ctx context.Context, resource string) ([]Blocker, error) {
+	rows, err := g.pool.Query(ctx, `select coalesce(pid, 0), coalesce(token, 0), coalesce(prepared, ''), coalesce(role, ''),
+		coalesce(application, ''), coalesce(client, ''), coalesce(state, ''), since
+		from pawl.blockers(`+literal(resource)+`)`)
+	if err != nil {
+		return nil, failed(ctx, "list blockers", err)
+	}
+	blockers, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Blocker, error) {
+		var b Blocker
+		var token int64
+		var since *time.Time
+		err := row.Scan(&b.PID, &token, &b.Prepared, &b.Role, &b.Application, &b.Client, &b.State, &since)
+		if since != nil {
+			b.Since = *since
+		}
+		b.Token = guard.Token(token)
+		return b, err
+	})
+	if err != nil {
+		return nil, failed(ctx, "list blockers", err)
+	}
+	return blockers, nil
+}
+
+// Terminate ends the sessions whose transactions are inside the guard of
+// f.Resource under a token below f's, by pg_terminate_backend, and returns how
+// many it told; they may take a moment. It is for a claim that meets a holder
+// which sleeps inside a transaction. The role needs the rights of
+// pg_signal_backend. Prepared transactions are left: [Guard.Blockers] names them.
+func (g Guard) Terminate(ctx context.Context, f guard.Fence) (int, error) {
+	if err := f.Validate(); err != nil {
+		return 0, err
+	}
+	var n int
+	err := g.pool.QueryRow(ctx, "select pawl.terminate_blockers("+arguments(f)+")").Scan(&n)
+	if err != nil {
+		return 0, g.refused(ctx, "terminate blockers", f, f.Mark(), err)
+	}
+	return n, nil
+}
+
+// arguments are resource, cell and token as SQL.
+func arguments(f guard.Fence) string {
+	return fmt.Sprintf("%s, %s, %d", literal(f.Resource), literal(f.Cell), uint64(f.Token))
+}

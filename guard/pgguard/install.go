@@ -1,0 +1,76 @@
+package pgguard
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// version is that of guard.sql.
+const version = 1
+
+//go:embed guard.sql
+var ddl string
+
+// DDL returns the SQL that makes the guard's schema, for those who keep their
+// schema elsewhere: many statements, to be run in one transaction by a role that
+// may create a schema. Running it again changes nothing; where a newer version is
+// installed it fails.
+func DDL() string { return ddl }
+
+// Install makes the guard's schema where it is missing or older. It may be run at
+// every start, by many processes at once; where it is installed no rights are
+// needed. Otherwise the role must be allowed to create a schema in the database
+// ([ErrForbidden]), and owns what it made: writers of other roles need
+// [Guard.Grant].
+func (g Guard) Install(ctx context.Context) error {
+	installed, err := g.installed(ctx)
+	if err != nil || installed {
+		return err
+	}
+	return g.inOwnTx(ctx, "install", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, ddl) // which takes turns
+		if code(err) == codeForbidden {
+			return fmt.Errorf("the role may not create the schema pawl; have the output of DDL run by one that may: %w", err)
+		}
+		return err
+	})
+}
+
+// installed asks the catalog, which every role may read.
+func (g Guard) installed(ctx context.Context) (bool, error) {
+	var have int
+	err := g.pool.QueryRow(ctx, `select coalesce(substring(obj_description(c.oid, 'pg_class') from 'version ([0-9]+)')::int, 0)
+		from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+		where n.nspname = 'pawl' and c.relname = 'guard'`).Scan(&have)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return false, failed(ctx, "look for the guard", err)
+	}
+	return have >= version, nil
+}
+
+// Grant lets a role use the guard: enter, read marks and offsets, and enforce it
+// on tables that are the role's own. It does not let it write the marks in
+// another way. The caller has installed the guard.
+func (g Guard) Grant(ctx context.Context, role string) error {
+	to := pgx.Identifier{role}.Sanitize()
+	return g.inOwnTx(ctx, "grant", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "grant usage on schema pawl to "+to+
+			"; grant select on all tables in schema pawl to "+to+
+			"; grant execute on all functions in schema pawl to "+to)
+		return err
+	})
+}
+
+// inOwnTx runs fn in a READ COMMITTED transaction. Everything it is used for may
+// be done again, so a lost answer is an error like any other.
+func (g Guard) inOwnTx(ctx context.Context, doing string, fn func(pgx.Tx) error) error {
+	err := pgx.BeginTxFunc(ctx, g.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, fn)
+	if err != nil {
+		return failed(ctx, doing, err)
+	}
+	return nil
+}

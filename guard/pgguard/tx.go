@@ -1,0 +1,191 @@
+package pgguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlproject/pawl/guard"
+)
+
+const (
+	// commitGrace is how long a commit that is under way may go on once the
+	// context has ended, before its outcome counts as unknown.
+	commitGrace = 10 * time.Second
+	// rollbackMax bounds a rollback, which no context ends; afterwards the
+	// connection is closed, which rolls back as well.
+	rollbackMax = 5 * time.Second
+	// snapshotsMax is how often a transaction is begun anew, under REPEATABLE READ
+	// or SERIALIZABLE with another snapshot, before it counts as busy.
+	snapshotsMax = 4
+)
+
+// Enter makes tx a transaction under f: it checks f against the mark and raises
+// the mark to it, both as part of tx. Let it be the first statement of tx, and
+// outside of every savepoint. Entering twice, and entering several resources, is
+// allowed; of several, always in the same order, or two transactions may lock
+// each other out ([ErrBusy]).
+//
+// When Enter returns an error it has rolled tx back, so that nothing can land by
+// going on all the same: guard.ErrStale, guard.ErrForeign, guard.ErrMissing,
+// guard.ErrMalformed, [ErrBusy], [ErrUnclaimed], [ErrNotInstalled],
+// [ErrForbidden], or the driver's error.
+//
+// The caller's own tx.Commit may return an error although it took effect; take
+// that for guard.ErrUnknown, as [Guard.InTx] does.
+func (g Guard) Enter(ctx context.Context, tx pgx.Tx, f guard.Fence) error {
+	if err := f.Validate(); err != nil {
+		return errors.Join(err, rollback(ctx, tx))
+	}
+	if _, err := tx.Exec(ctx, g.call("enter", f)); err != nil {
+		return errors.Join(g.refused(ctx, "enter", f, f.Mark(), err), rollback(ctx, tx))
+	}
+	return nil
+}
+
+// call is the statement that enters, by enter or reenter. It has no parameters,
+// so that the driver sends it as it is, in one message, whatever stands before it.
+func (g Guard) call(function string, f guard.Fence) string {
+	return "select pawl." + function + "(" + arguments(f) + ", " + g.waitMS() + ")"
+}
+
+// InTx runs fn in a transaction under f and commits it. fn does its reading and
+// writing on the tx it is given and neither commits nor rolls it back; it runs
+// once at most.
+//
+//   - nil: the transaction is committed.
+//   - guard.ErrUnknown: the commit was sent and its answer lost. It may have
+//     taken effect.
+//   - Everything else: nothing took effect. The errors are those of
+//     [Guard.Enter], fn's own as it returned it, the database's at the commit
+//     (also [ErrBusy]), and the context's.
+//
+// When ctx ends the transaction is rolled back; a commit that has begun goes on
+// for up to 10 seconds. A panic of fn rolls back and goes on. Beginning and
+// entering are one round trip, the commit another.
+func (g Guard) InTx(ctx context.Context, f guard.Fence, fn func(pgx.Tx) error) error {
+	return g.inTx(ctx, f, true, fn)
+}
+
+// inTx is InTx; likely says that the mark is likely to be f.
+func (g Guard) inTx(ctx context.Context, f guard.Fence, likely bool, fn func(pgx.Tx) error) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	conn, err := g.pool.Acquire(ctx)
+	if err != nil {
+		return failed(ctx, "connect", err)
+	}
+	// A connection that is not idle is closed by the pool and not used again.
+	defer conn.Release()
+
+	tx, err := g.begin(ctx, conn, f, likely)
+	if err != nil {
+		return err
+	}
+	ends := false
+	defer func() {
+		if !ends {
+			_ = rollback(ctx, tx)
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if conn.Conn().PgConn().TxStatus() == 'I' {
+		return fmt.Errorf("%w: the function ended the guarded transaction itself", guard.ErrUnknown)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("pgguard: rolled back: %w", ended(ctx))
+	}
+	ends = true
+	return commit(ctx, tx)
+}
+
+// begin begins and enters. A snapshot that turned out too old is judged by the
+// next one: fn has not run yet, so that is not seen.
+func (g Guard) begin(ctx context.Context, conn *pgxpool.Conn, f guard.Fence, likely bool) (pgx.Tx, error) {
+	for n := 1; ; n++ {
+		tx, err := g.beginOnce(ctx, conn.Conn(), f, likely)
+		switch c := code(err); {
+		case c == codeEnter, errors.Is(err, errDoubt):
+			likely = false
+		case c != codeSerializationFailure && c != codeNoStatement || n == snapshotsMax:
+			// No statement: something threw the connection's statements away, and the
+			// driver makes them anew.
+			return tx, err
+		}
+	}
+}
+
+func (g Guard) beginOnce(ctx context.Context, conn *pgx.Conn, f guard.Fence, likely bool) (pgx.Tx, error) {
+	begin := "begin"
+	if g.isolation != "" {
+		begin += " isolation level " + string(g.isolation)
+	}
+	var tx pgx.Tx
+	var err error
+	switch {
+	case likely && g.under(conn):
+		tx, err = g.beginUnder(ctx, conn, begin, f)
+	case likely:
+		tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + "; " + g.call("reenter", f)})
+	default:
+		tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + "; " + g.call("enter", f)})
+	}
+	if err == nil {
+		return tx, nil
+	}
+	if !errors.Is(err, errDoubt) {
+		err = g.refused(ctx, "enter", f, f.Mark(), err)
+	}
+	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
+		defer cancel()
+		if _, undone := conn.Exec(undo, "rollback"); undone != nil {
+			return nil, fmt.Errorf("%w; pgguard: roll back: %w", err, undone)
+		}
+	}
+	return nil, err
+}
+
+// commit commits tx. Once it is sent, only the database's word that it failed is
+// taken for that.
+func commit(ctx context.Context, tx pgx.Tx) error {
+	sent, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	detach := context.AfterFunc(ctx, func() {
+		grace, stop := context.WithTimeout(sent, commitGrace)
+		defer stop()
+		<-grace.Done()
+		cancel()
+	})
+	defer detach()
+
+	err := tx.Commit(sent)
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrTxCommitRollback):
+		return fmt.Errorf("pgguard: commit: a statement had failed before: %w", err)
+	case answered && e.SeverityUnlocalized == "ERROR", pgconn.SafeToRetry(err):
+		return failed(context.Background(), "commit", err)
+	}
+	return fmt.Errorf("%w: commit: %w", guard.ErrUnknown, err)
+}
+
+// rollback returns nil when tx has ended, in this call or before.
+func rollback(ctx context.Context, tx pgx.Tx) error {
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
+	defer cancel()
+	if err := tx.Rollback(undo); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+		return fmt.Errorf("pgguard: roll back: %w", err)
+	}
+	return nil
+}
