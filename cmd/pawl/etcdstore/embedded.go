@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -57,16 +59,15 @@ type Embedded struct {
 	folder *folder
 	node   [16]byte
 	etcd   *embed.Etcd
-	kv     *kv
+	server pb.KVServer
+	// uncounted bytes were written since etcd's database was made to count them.
+	uncounted atomic.Int64
 
 	stop   context.CancelFunc
 	upkeep sync.WaitGroup
 	once   sync.Once
 	closed error
-
-	mu     sync.Mutex
-	failed error
-	done   chan struct{}
+	ending
 }
 
 var _ store.Store = (*Embedded)(nil)
@@ -77,13 +78,13 @@ var _ store.Store = (*Embedded)(nil)
 // shows less than it had reached.
 func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err error) {
 	opts = opts.withDefaults()
-	e := &Embedded{opts: opts, stop: func() {}, done: make(chan struct{})}
+	e := &Embedded{opts: opts, stop: func() {}, ending: ending{log: opts.Logger, done: make(chan struct{})}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the embedded store: %w", errors.Join(err, e.Close()))
 		}
 	}()
-	if e.folder, err = openFolder(ctx, opts.Dir, opts.Clock); err != nil {
+	if e.folder, err = openFolder(ctx, opts.Dir, FreeStart, opts.Clock); err != nil {
 		return nil, err
 	}
 	if e.node, err = e.folder.nodeID(); err != nil {
@@ -98,7 +99,7 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 	if err := e.folder.formed(); err != nil {
 		return nil, err
 	}
-	e.kv = &kv{server: v3rpc.NewQuotaKVServer(e.etcd.Server), usage: e.usage}
+	e.server = v3rpc.NewQuotaKVServer(e.etcd.Server)
 	e.Store = kvlog.New(guarded{e}, kvlog.Options{
 		Clock: opts.Clock, ActiveTTL: opts.ActiveTTL, Sole: true, Logger: opts.Logger,
 	})
@@ -144,7 +145,11 @@ func (e *Embedded) start(ctx context.Context) error {
 	cfg.InitialClusterToken = e.opts.Token
 	cfg.ListenClientUrls, cfg.ListenPeerUrls, cfg.AdvertiseClientUrls = nil, nil, nil
 	cfg.TickMs, cfg.ElectionMs = 10, 100
-	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 500
+	// The entries between are kept in memory, up to store.BatchMax each.
+	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
+	// What was acknowledged is in etcd's log. Its database may follow later: a
+	// start reads the rest from the log.
+	cfg.BackendBatchInterval = time.Second
 	cfg.QuotaBackendBytes = e.opts.Quota
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLastWords(e.opts.Stderr))
 	member, err := embed.StartEtcd(cfg)
@@ -178,34 +183,12 @@ func (e *Embedded) ready(ctx context.Context) error {
 
 // reached reads how far the member is.
 func (e *Embedded) reached(ctx context.Context) (kvlog.Seen, error) {
-	page, err := e.kv.Range(ctx, kvlog.Query{From: "\x00", To: "\x01", Limit: 1, KeysOnly: true})
+	page, err := kv{e.server}.Range(ctx, kvlog.Query{From: "\x00", To: "\x01", Limit: 1, KeysOnly: true})
 	return page.Seen, err
 }
 
 // NodeID is this node's id, drawn once and kept in the folder.
 func (e *Embedded) NodeID() [16]byte { return e.node }
-
-// Done is closed when the store cannot go on; the process is to end with Err.
-func (e *Embedded) Done() <-chan struct{} { return e.done }
-
-// Err says why Done was closed; nil before. errors.Is(err, store.ErrRolledBack)
-// when the folder was swapped under this server.
-func (e *Embedded) Err() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.failed
-}
-
-// fail ends the store for good: nothing more is acknowledged.
-func (e *Embedded) fail(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.failed == nil {
-		e.failed = err
-		close(e.done)
-		e.opts.Logger.Error("the store cannot go on", "error", err)
-	}
-}
 
 // Close stops the member and gives the folder back.
 func (e *Embedded) Close() error {
@@ -232,7 +215,8 @@ func (g guarded) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	if err := g.Err(); err != nil {
 		return kvlog.Result{}, err
 	}
-	res, err := g.kv.Txn(ctx, t)
+	res, err := kv{g.server}.Txn(ctx, t)
+	g.wrote(t)
 	return res, errors.Join(err, g.Err())
 }
 
@@ -240,7 +224,7 @@ func (g guarded) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 	if err := g.Err(); err != nil {
 		return kvlog.Page{}, err
 	}
-	page, err := g.kv.Range(ctx, q)
+	page, err := kv{g.server}.Range(ctx, q)
 	return page, errors.Join(err, g.Err())
 }
 
@@ -248,7 +232,7 @@ func (g guarded) Compact(ctx context.Context, rev int64) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	return g.kv.Compact(ctx, rev)
+	return g.compact(ctx, rev)
 }
 
-func (g guarded) Usage(ctx context.Context) (store.Usage, error) { return g.kv.Usage(ctx) }
+func (g guarded) Usage(context.Context) (store.Usage, error) { return g.usage() }

@@ -27,7 +27,7 @@ const (
 )
 
 // ErrInUse: another server holds the data folder.
-var ErrInUse = errors.New("the data folder is in use")
+var ErrInUse = errors.New("another server has the data folder")
 
 // folder is a locked data folder.
 type folder struct {
@@ -45,8 +45,9 @@ type identity struct {
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-// openFolder makes dir where it is missing and locks it.
-func openFolder(ctx context.Context, dir string, clk clock.Clock) (_ *folder, err error) {
+// openFolder makes dir where it is missing and locks it; at least room bytes must
+// be free.
+func openFolder(ctx context.Context, dir string, room int64, clk clock.Clock) (_ *folder, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -59,8 +60,8 @@ func openFolder(ctx context.Context, dir string, clk clock.Clock) (_ *folder, er
 	if err != nil {
 		return nil, err
 	}
-	if free < FreeStart {
-		return nil, fmt.Errorf("%w: %d MiB are free under %s and at least %d are needed to start", store.ErrFull, free>>20, dir, FreeStart>>20)
+	if free < room {
+		return nil, fmt.Errorf("%w: %d MiB are free under %s and at least %d are needed to start", store.ErrFull, free>>20, dir, room>>20)
 	}
 	f.lock, err = os.OpenFile(f.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -8,21 +8,24 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// kv speaks to the member's own service, as a client on its port would. The
-// client library's builders would only make the same requests of it.
-type kv struct {
-	server pb.KVServer
-	usage  func(context.Context) (store.Usage, error)
+// service is the part of etcd's service that a log needs: a member's own inside
+// this process, or a cluster over the network.
+type service interface {
+	Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error)
+	Range(context.Context, *pb.RangeRequest) (*pb.RangeResponse, error)
 }
 
-var _ kvlog.KV = (*kv)(nil)
+// kv makes etcd's requests of ours. The client library's builders would only
+// make the same.
+type kv struct{ server service }
 
-func (k *kv) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
+func (k kv) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	res, err := k.server.Txn(ctx, &pb.TxnRequest{
 		Compare: compares(t.If), Success: requests(t.Then), Failure: requests(t.Else),
 	})
@@ -47,7 +50,7 @@ func (k *kv) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	return out, nil
 }
 
-func (k *kv) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
+func (k kv) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 	res, err := k.server.Range(ctx, &pb.RangeRequest{
 		Key: []byte(q.From), RangeEnd: []byte(q.To), Limit: int64(q.Limit), Revision: q.Rev, KeysOnly: q.KeysOnly,
 	})
@@ -60,18 +63,6 @@ func (k *kv) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 	}
 	return page, nil
 }
-
-// Compact returns when the room is free again, so that the use read next shows
-// it.
-func (k *kv) Compact(ctx context.Context, rev int64) error {
-	_, err := k.server.Compact(ctx, &pb.CompactionRequest{Revision: rev, Physical: true})
-	if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
-		return fmt.Errorf("compact up to revision %d: %w", rev, translate(err))
-	}
-	return nil
-}
-
-func (k *kv) Usage(ctx context.Context) (store.Usage, error) { return k.usage(ctx) }
 
 func compares(in []kvlog.Cond) []*pb.Compare {
 	out := make([]*pb.Compare, len(in))
@@ -115,10 +106,19 @@ func seen(h *pb.ResponseHeader) kvlog.Seen {
 	return kvlog.Seen{Rev: h.GetRevision(), Cluster: h.GetClusterId()}
 }
 
-// translate names what the seam has a name for. In the process errors come as
-// gRPC statuses, over the network as the client's.
+// etcdError is the one of etcd's own errors that err holds, or err. In the
+// process they come as gRPC statuses without, over the network with a wire.
+func etcdError(err error) error {
+	var held interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &held) {
+		return rpctypes.Error(held.GRPCStatus().Err())
+	}
+	return err
+}
+
+// translate names what the seam has a name for.
 func translate(err error) error {
-	if known := rpctypes.Error(err); errors.Is(known, rpctypes.ErrNoSpace) {
+	if known := etcdError(err); errors.Is(known, rpctypes.ErrNoSpace) {
 		return fmt.Errorf("%w: %w", store.ErrFull, known)
 	}
 	return err

@@ -34,8 +34,14 @@ func seal(epoch uint64, nonce store.Nonce, n uint64, sum []byte, pad int) (raw, 
 	return raw, s[:]
 }
 
+// node is a store that knows its node, embedded or not.
+type node interface {
+	store.Store
+	NodeID() [16]byte
+}
+
 // begin claims, replays, checks that every batch carries its number, and opens.
-func begin(ctx context.Context, s *Embedded, nonce byte) (*log, error) {
+func begin(ctx context.Context, s node, nonce byte) (*log, error) {
 	l := &log{}
 	var err error
 	l.ten, err = s.Claim(ctx, store.Node{ID: s.NodeID()}, store.Nonce{nonce}, func(epoch uint64, nonce store.Nonce) []byte {
@@ -46,6 +52,19 @@ func begin(ctx context.Context, s *Embedded, nonce byte) (*log, error) {
 	if err != nil || l.ten.Opened() {
 		return l, err
 	}
+	if err := l.replay(ctx); err != nil {
+		return nil, err
+	}
+	raw, sum := batch(l.ten, l.replayed+1, l.sum, 0)
+	if err := l.ten.Open(ctx, l.replayed+1, raw); err != nil {
+		return nil, err
+	}
+	l.last, l.sum = l.replayed+1, sum
+	return l, nil
+}
+
+// replay reads the log and checks that every batch carries its number.
+func (l *log) replay(ctx context.Context) error {
 	l.last, l.sum = 0, nil
 	chunk := func(n uint64, raw []byte) error {
 		c, _, err := store.OpenChunk(raw)
@@ -62,16 +81,8 @@ func begin(ctx context.Context, s *Embedded, nonce byte) (*log, error) {
 		l.last, l.sum = n, sum[:]
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	l.replayed = head
-	raw, sum := batch(l.ten, head+1, l.sum, 0)
-	if err := l.ten.Open(ctx, head+1, raw); err != nil {
-		return nil, err
-	}
-	l.last, l.sum = head+1, sum
-	return l, nil
+	return err
 }
 
 func (l *log) append(ctx context.Context, pad int) error {
@@ -92,7 +103,7 @@ func (l *log) snapshot(ctx context.Context) error {
 	return l.ten.Snapshot(ctx, l.last, func(yield func([]byte) bool) { yield(raw) })
 }
 
-func mustBegin(t testing.TB, s *Embedded, nonce byte) *log {
+func mustBegin(t testing.TB, s node, nonce byte) *log {
 	t.Helper()
 	l, err := begin(t.Context(), s, nonce)
 	if err != nil {

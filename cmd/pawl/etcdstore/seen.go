@@ -10,8 +10,8 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// seenFile is what the file "seen" holds: a state that the member is known to
-// have reached. It may lag, so it proves a loss and never the absence of one.
+// seenFile is what the file "seen" holds: a state that etcd is known to have
+// reached. It may lag, so it proves a loss and never the absence of one.
 type seenFile struct {
 	Cluster  string `json:"cluster"`
 	Revision int64  `json:"revision"`
@@ -25,7 +25,7 @@ func (f *folder) writeSeen(s kvlog.Seen) error {
 	return f.replace("seen", append(raw, '\n'))
 }
 
-// checkSeen compares what the member shows with what it had reached.
+// checkSeen compares what etcd shows with what it had reached.
 func (f *folder) checkSeen(now kvlog.Seen) error {
 	raw, err := os.ReadFile(f.path("seen"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -39,8 +39,8 @@ func (f *folder) checkSeen(now kvlog.Seen) error {
 		return fmt.Errorf("%s does not read as what it should hold: %w", f.path("seen"), err)
 	}
 	if cluster := fmt.Sprintf("%016x", now.Cluster); was.Cluster != cluster || now.Rev < was.Revision {
-		return fmt.Errorf("%w: the member in %s is of cluster %s at revision %d, and was of cluster %s at revision %d; to go on with what is there, remove %s",
-			store.ErrRolledBack, f.path("etcd"), cluster, now.Rev, was.Cluster, was.Revision, f.path("seen"))
+		return fmt.Errorf("%w: the etcd of the data folder %s is of cluster %s at revision %d, and was of cluster %s at revision %d; to go on with what is there, remove %s",
+			store.ErrRolledBack, f.dir, cluster, now.Rev, was.Cluster, was.Revision, f.path("seen"))
 	}
 	return nil
 }

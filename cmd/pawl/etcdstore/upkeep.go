@@ -3,10 +3,12 @@ package etcdstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
@@ -73,7 +75,7 @@ func (u *upkeep) turn(ctx context.Context, now clock.Reading) {
 	u.warn("ease the quota alarm", u.ease(ctx, seen, now))
 	old := now.Longer(u.at) >= compactAfter && seen.Rev > u.compacted.Rev
 	if old || seen.Rev-u.compacted.Rev >= compactRevisions {
-		u.warn("compact the store", u.kv.Compact(ctx, seen.Rev))
+		u.warn("compact the store", u.compact(ctx, seen.Rev))
 		u.compacted, u.at = seen, now
 	}
 	if seen != u.written && now.Longer(u.writtenAt) >= seenAfter {
@@ -104,7 +106,7 @@ func (u *upkeep) ease(ctx context.Context, seen kvlog.Seen, now clock.Reading) e
 		return nil
 	}
 	u.eased, u.easedAt = true, now
-	if err := u.kv.Compact(ctx, seen.Rev); err != nil {
+	if err := u.compact(ctx, seen.Rev); err != nil {
 		return err
 	}
 	if err := backend.Defrag(); err != nil {
@@ -124,7 +126,39 @@ func (u *upkeep) ease(ctx context.Context, seen kvlog.Seen, now clock.Reading) e
 }
 
 // usage counts what is in use, since the rest of the file is used again.
-func (e *Embedded) usage(context.Context) (store.Usage, error) {
+func (e *Embedded) usage() (store.Usage, error) {
 	free, err := e.folder.free()
 	return store.Usage{Used: e.etcd.Server.Backend().SizeInUse(), Quota: e.opts.Quota, Free: free}, err
+}
+
+// countMost bounds what was written and is not yet counted in the database's
+// size.
+const countMost = 16 << 20
+
+// wrote has etcd count what was written, before it comes to a good part of the
+// quota: until the database follows the log, neither use nor quota shows it, and
+// nothing deleted is used again.
+func (e *Embedded) wrote(t kvlog.Txn) {
+	if !t.Writes() {
+		return
+	}
+	bytes := int64(0)
+	for _, op := range t.Then {
+		bytes += int64(len(op.Value))
+	}
+	if e.uncounted.Add(bytes) >= min(countMost, e.opts.Quota/64) {
+		e.uncounted.Store(0)
+		e.etcd.Server.Backend().ForceCommit()
+	}
+}
+
+// compact returns when the room is free again, so that the use read next shows
+// it.
+func (e *Embedded) compact(ctx context.Context, rev int64) error {
+	_, err := e.server.Compact(ctx, &pb.CompactionRequest{Revision: rev, Physical: true})
+	if err != nil && !errors.Is(etcdError(err), rpctypes.ErrCompacted) {
+		return fmt.Errorf("compact up to revision %d: %w", rev, translate(err))
+	}
+	e.etcd.Server.Backend().ForceCommit()
+	return nil
 }

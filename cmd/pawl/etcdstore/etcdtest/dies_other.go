@@ -1,0 +1,7 @@
+//go:build !linux
+
+package etcdtest
+
+import "syscall"
+
+func diesWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,189 @@
+package etcdstore
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawlproject/pawl/cmd/pawl/etcdstore/etcdtest"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/testwait"
+)
+
+const password = "correct horse battery staple"
+
+func say(word string) func() (string, error) { return func() (string, error) { return word, nil } }
+
+// TestRightsOnThePrefixSuffice: a user that may read and write below the prefix
+// and nothing else. Its tokens end: after a second, when rights change, when
+// members restart.
+func TestRightsOnThePrefixSuffice(t *testing.T) {
+	starts(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("known to etcd"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signed := []string{"--auth-token", "jwt,sign-method=HS256,ttl=1s,priv-key=" + secret}
+	for _, tc := range []struct {
+		version string
+		args    []string
+	}{{"3.5", signed}, {"3.6", nil}, {"3.7", nil}, {"3.7", signed}} {
+		t.Run(tc.version, func(t *testing.T) {
+			c := etcdtest.Start(t, etcdtest.Options{Version: tc.version, Args: tc.args})
+			c.Guard(t, "pawl", password, "/pawl/test/")
+			e := external(t, c, ExternalOptions{User: "pawl", Password: say(password)})
+			s := newScribe(t, e)
+			s.appendMany(20)
+			if err := s.log.snapshot(t.Context()); err != nil {
+				t.Fatalf("snapshot: %v", err)
+			}
+			tokens := map[string]bool{}
+			another := func() bool {
+				s.append()
+				e.login.turn <- struct{}{}
+				tokens[e.login.present] = true
+				<-e.login.turn
+				return len(tokens) > 2
+			}
+			if tc.args != nil {
+				testwait.Until(t, bound, "several tokens have come and gone", another)
+				root, err := c.Client(etcdtest.Root, etcdtest.RootPassword)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Rights change: tokens signed before are refused.
+				if _, err := root.RoleAdd(t.Context(), "new"); err != nil {
+					t.Error(err)
+				}
+				_ = root.Close()
+			} else {
+				c.Members[0].Kill()
+				if err := c.Members[0].Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.appendMany(5)
+			testwait.Until(t, bound, "how full it is", func() bool {
+				u, err := s.log.ten.Usage(t.Context())
+				return err == nil && u.Used > 0
+			})
+		})
+	}
+}
+
+// TestRefusals: what only an operator can mend ends a start at once, says what
+// is wrong, and never the password.
+func TestRefusals(t *testing.T) {
+	starts(t)
+	c := etcdtest.Start(t, etcdtest.Options{})
+	c.Guard(t, "pawl", password, "/pawl/test/")
+	for name, tc := range map[string]struct {
+		opts ExternalOptions
+		want error
+	}{
+		"authentication failed": {ExternalOptions{User: "pawl", Password: say("wrong " + password)}, ErrRefused},
+		"permission denied":     {ExternalOptions{User: "pawl", Password: say(password), Prefix: "/other/"}, ErrRefused},
+		"user name is empty":    {ExternalOptions{}, ErrRefused},
+		"no user is called so":  {ExternalOptions{User: "nobody", Password: say(password)}, ErrRefused},
+		"its password is lost":  {ExternalOptions{User: "pawl", Password: func() (string, error) { return "", os.ErrNotExist }}, ErrFiles},
+	} {
+		var said lines
+		opts := tc.opts
+		opts.Dir, opts.Endpoints, opts.Clock = t.TempDir(), c.Endpoints(), clock.System()
+		opts.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		if opts.Prefix == "" {
+			opts.Prefix = "/pawl/test/"
+		}
+		e, err := OpenExternal(t.Context(), opts)
+		if err == nil {
+			_ = e.Close()
+			t.Errorf("%s: it starts; %s", name, said.text())
+			continue
+		}
+		if !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+		if strings.Contains(err.Error()+said.text(), password) {
+			t.Errorf("%s: the password is in %v", name, err)
+		}
+	}
+}
+
+// lines takes in what is logged.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+var _ io.Writer = (*lines)(nil)
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// TestTLS: etcd and pawl show each other certificates.
+func TestTLS(t *testing.T) {
+	starts(t)
+	id, stranger := etcdtest.NewIdentity(t), etcdtest.NewIdentity(t)
+	c := etcdtest.Start(t, etcdtest.Options{Identity: id})
+	good := TLS{CA: id.CA, Cert: id.ClientCert, Key: id.ClientKey}
+	newScribe(t, external(t, c, ExternalOptions{TLS: good})).appendMany(10)
+
+	expired := good
+	expired.Cert, expired.Key = id.Expired()
+	nobody := filepath.Join(t.TempDir(), "nothing")
+	for name, tc := range map[string]struct {
+		files TLS
+		want  error
+	}{
+		"somebody else's authority": {TLS{CA: stranger.CA, Cert: id.ClientCert, Key: id.ClientKey}, ErrRefused},
+		"somebody else's client":    {TLS{CA: id.CA, Cert: stranger.ClientCert, Key: stranger.ClientKey}, ErrRefused},
+		"no certificate":            {TLS{CA: id.CA}, ErrRefused},
+		"an expired certificate":    {expired, ErrRefused},
+		"no such file":              {TLS{CA: nobody}, ErrFiles},
+		"a key for another":         {TLS{CA: id.CA, Cert: id.ClientCert, Key: stranger.ClientKey}, ErrFiles},
+		"a key where a CA belongs":  {TLS{CA: id.ClientKey}, ErrFiles},
+	} {
+		if _, err := tryExternal(t, c, ExternalOptions{TLS: tc.files}); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
+// TestExpiredServer: etcd's own certificate has run out.
+func TestExpiredServer(t *testing.T) {
+	starts(t)
+	id := etcdtest.NewIdentity(t)
+	c := etcdtest.Start(t, etcdtest.Options{Identity: id})
+	cert, key := id.Expired()
+	c.Members[0].Kill()
+	id.ServerCert, id.ServerKey = cert, key
+	if err := c.Members[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	good := TLS{CA: id.CA, Cert: id.ClientCert, Key: id.ClientKey}
+	testwait.Until(t, bound, "the refusal", func() bool {
+		e, err := tryExternal(t, c, ExternalOptions{TLS: good})
+		if e != nil {
+			_ = e.Close() // etcd is not there yet
+		}
+		if err != nil && !errors.Is(err, ErrRefused) {
+			t.Fatalf("an expired server: %v, want ErrRefused", err)
+		}
+		return err != nil
+	})
+}
