@@ -12,16 +12,22 @@ import (
 func TestMeasureCountsWholeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait, hold = 30 * time.Millisecond, 20 * time.Millisecond
-		turns := func(context.Context, int) (func(context.Context) error, error) {
+		turns := func(context.Context, int) (held, error) {
 			time.Sleep(wait)
-			return func(context.Context) error { time.Sleep(hold); return nil }, nil
+			return held{release: func(context.Context) error { time.Sleep(hold); return nil }}, nil
 		}
-		got, err := measure(t.Context(), 4, time.Second+time.Millisecond, 10*time.Second, turns)
+		// The server is busy all the time, the client half of it.
+		began := time.Now()
+		used := func() usage { return usage{client: time.Since(began) / 2, server: time.Since(began)} }
+		got, err := measure(t.Context(), trial{
+			callers: 4, warm: time.Second + time.Millisecond, span: 10 * time.Second, take: turns, used: used,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// 199 whole turns of each caller lie in the ten seconds.
-		if want := (result{rate: 4 * 19.9, p50: wait, p99: wait}); got != want {
+		want := result{rate: 4 * 19.9, p50: wait, p99: wait, client: 5 * time.Second / 796, server: 10 * time.Second / 796}
+		if got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
@@ -29,15 +35,24 @@ func TestMeasureCountsWholeTurns(t *testing.T) {
 
 func TestMeasureEndsWithTheFirstError(t *testing.T) {
 	broken := errors.New("broken")
-	_, err := measure(t.Context(), 3, 0, time.Hour, func(ctx context.Context, caller int) (func(context.Context) error, error) {
+	_, err := measure(t.Context(), trial{callers: 3, span: time.Hour, take: func(ctx context.Context, caller int) (held, error) {
 		if caller == 1 {
-			return nil, broken
+			return held{}, broken
 		}
 		<-ctx.Done()
-		return nil, ctx.Err()
-	})
+		return held{}, ctx.Err()
+	}})
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "caller 1") {
 		t.Errorf("%v, want the error of caller 1", err)
+	}
+}
+
+func TestMeasureEndsWithAWrongGrant(t *testing.T) {
+	_, err := measure(t.Context(), trial{callers: 1, span: time.Hour, judge: &judge{}, take: func(context.Context, int) (held, error) {
+		return held{name: "a", token: 7, release: func(context.Context) error { return nil }}, nil
+	}})
+	if err == nil || !strings.Contains(err.Error(), "wrong grant") {
+		t.Errorf("%v, want the token that stands still to end it", err)
 	}
 }
 

@@ -2,60 +2,130 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/pawlproject/pawl"
 )
 
-// pawlSide is a pawl server on its embedded store and one client.
-type pawlSide struct {
+// pawlServer is a pawl server of its own.
+type pawlServer struct {
 	*process
-	client *pawl.Client
-	debug  string
+	program program
+	folder  string
+	// link, http and debug are where it listens.
+	link, http, debug string
+	certs             *certs
+	// ttl is that of clients' sessions.
+	ttl time.Duration
 }
 
-func startPawl(ctx context.Context, binary, folder string) (*pawlSide, error) {
-	var link, debug string
-	if err := freeAddresses(&link, &debug); err != nil {
+// pawlServer starts one on its embedded store, unless arguments name another.
+func (k kit) pawlServer(ctx context.Context, folder, name string, certs *certs, arguments ...string) (*pawlServer, error) {
+	s := &pawlServer{folder: folder, certs: certs, ttl: sessionTTL}
+	if err := freeAddresses(&s.link, &s.http, &s.debug); err != nil {
 		return nil, err
 	}
-	p, err := start(folder, "pawl", binary, "serve", "--log-level", "warn",
-		"--listen", link, "--http", "off", "--debug-listen", debug, "--data", filepath.Join(folder, "pawl"))
-	if err != nil {
+	s.program = program{name: name, binary: k.pawl, args: append([]string{
+		"serve", "--log-level", "warn", "--listen", s.link, "--http", s.http, "--debug-listen", s.debug,
+		"--data", filepath.Join(folder, name),
+	}, arguments...)}
+	if certs != nil {
+		s.program.args = append(s.program.args, "--tls-cert", certs.cert, "--tls-key", certs.key)
+	}
+	if err := s.start(); err != nil {
 		return nil, err
 	}
-	s := &pawlSide{process: p, debug: debug}
-	err = p.until(ctx, func(ctx context.Context) (err error) {
-		s.client, err = pawl.Dial(ctx, []string{link}, pawl.Options{Label: "bench"})
-		return err
-	})
-	if err != nil {
-		p.stop()
+	if err := s.until(ctx, s.answers); err != nil {
+		s.stop()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *pawlSide) close() {
-	_ = s.client.Close() // the server ends next
-	s.stop()
+// start begins the process, again when it had ended.
+func (s *pawlServer) start() (err error) {
+	s.process, err = s.program.start(s.folder)
+	return err
 }
 
-func (s *pawlSide) take(ctx context.Context, name string) (func(context.Context) error, error) {
-	l, err := s.client.Acquire(ctx, name)
-	if err != nil {
-		return nil, err
+// dial opens a client of the server.
+func (s *pawlServer) dial(ctx context.Context, more ...string) (*pawl.Client, error) {
+	o := pawl.Options{Label: "bench", TTL: s.ttl}
+	if s.certs != nil {
+		o.TLS = s.certs.client()
 	}
-	return l.Release, nil
+	return pawl.Dial(ctx, append([]string{s.link}, more...), o)
+}
+
+// answers succeeds when the server serves.
+func (s *pawlServer) answers(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// sessionTTL of sessions that are not what is measured: long enough for a
+// machine that is busy with something else.
+const sessionTTL = time.Minute
+
+// pawlSide takes leases by clients of one server; caller n uses client n modulo
+// their number.
+type pawlSide struct {
+	server  *pawlServer
+	clients []*pawl.Client
+	judge   judge
+}
+
+func (s *pawlSide) as(name string, take taker, more ...*process) side {
+	return side{name, take, &s.judge, append([]*process{s.server.process}, more...)}
+}
+
+// side opens clients.
+func (s *pawlServer) side(ctx context.Context, clients int) (*pawlSide, error) {
+	side := &pawlSide{server: s}
+	for range clients {
+		c, err := s.dial(ctx)
+		if err != nil {
+			side.close()
+			return nil, fmt.Errorf("pawl: %w", err)
+		}
+		side.clients = append(side.clients, c)
+	}
+	return side, nil
+}
+
+func (s *pawlSide) close() {
+	for _, c := range s.clients {
+		_ = c.Close() // the server ends next
+	}
 }
 
 // pairs gives every caller a name of its own.
-func (s *pawlSide) pairs(ctx context.Context, caller int) (func(context.Context) error, error) {
-	return s.take(ctx, fmt.Sprintf("bench/%d", caller))
+func (s *pawlSide) pairs(ctx context.Context, caller int) (held, error) {
+	return s.take(ctx, caller, fmt.Sprintf("bench/%d", caller))
 }
 
 // turns lets all callers take one name.
-func (s *pawlSide) turns(ctx context.Context, _ int) (func(context.Context) error, error) {
-	return s.take(ctx, "bench/turns")
+func (s *pawlSide) turns(ctx context.Context, caller int) (held, error) {
+	return s.take(ctx, caller, "bench/turns")
+}
+
+func (s *pawlSide) take(ctx context.Context, caller int, name string) (held, error) {
+	l, err := s.clients[caller%len(s.clients)].Acquire(ctx, name)
+	if err != nil {
+		return held{}, err
+	}
+	return held{name, uint64(l.Token()), l.Release}, nil
+}
+
+// client is how TLS clients see the servers of this run.
+func (c *certs) client() *tls.Config {
+	return &tls.Config{RootCAs: c.pool, MinVersion: tls.VersionTLS12}
 }

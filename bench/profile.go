@@ -14,14 +14,14 @@ import (
 
 // profiles shows where the time goes at one and at 64 callers: the server's CPU
 // and the client's, which is this process.
-func profiles(ctx context.Context, k kit, p plan, ours *pawlSide) error {
+func profiles(ctx context.Context, k kit, p plan, us *pawlSide) error {
 	for _, callers := range []int{1, 64} {
 		server := filepath.Join(k.out, fmt.Sprintf("server-%d.pprof", callers))
 		client := filepath.Join(k.out, fmt.Sprintf("client-%d.pprof", callers))
 		fetched := make(chan error, 1)
-		go func() { fetched <- fetch(ctx, ours.debug, p.profiled, server) }()
+		go func() { fetched <- fetchProfile(ctx, us.server.debug, p.profiled, server) }()
 		err := profiled(client, func() error {
-			_, err := measure(ctx, callers, 0, p.profiled+time.Second/2, ours.pairs)
+			_, err := measure(ctx, trial{callers: callers, span: p.profiled + time.Second/2, take: us.pairs})
 			return err
 		})
 		if err := errors.Join(err, <-fetched); err != nil {
@@ -32,9 +32,17 @@ func profiles(ctx context.Context, k kit, p plan, ours *pawlSide) error {
 	return nil
 }
 
-// fetch saves a profile of the server's CPU.
-func fetch(ctx context.Context, address string, d time.Duration, to string) error {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, int(d.Seconds()))
+// fetchProfile saves a profile of the server's CPU.
+func fetchProfile(ctx context.Context, address string, d time.Duration, to string) error {
+	return fetch(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, int(d.Seconds())), to)
+}
+
+// fetchHeap saves what lies on the server's heap after a collection.
+func fetchHeap(ctx context.Context, address, to string) error {
+	return fetch(ctx, fmt.Sprintf("http://%s/debug/pprof/heap?gc=1", address), to)
+}
+
+func fetch(ctx context.Context, url, to string) error {
 	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
