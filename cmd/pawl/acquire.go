@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 func newAcquire() *cobra.Command {
 	var ttl, wait durationFlag
 	var session, label, value, requestID string
+	var quiet bool
 	var mode modeFlags
 	cmd := &cobra.Command{
 		Use:   "acquire NAME...",
@@ -54,6 +56,7 @@ that cannot be reached are asked again while it waits, for 10s at most.
 	f.StringVar(&session, "session", "", "session that the lease shall belong to, instead of one of its own with a TTL")
 	f.StringVar(&label, "label", "", "what others see of the holder (default this host's name)")
 	f.StringVar(&requestID, "request-id", "", "makes the command safe to repeat: a repeat finds the lease of the first")
+	f.BoolVarP(&quiet, "quiet", "q", false, "do not say on the standard error that it waits for a server")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAcquire(cmd, args, ttl, wait, label, session); err != nil {
 			return err
@@ -75,6 +78,9 @@ that cannot be reached are asked again while it waits, for 10s at most.
 			return err
 		}
 		defer c.close()
+		if !quiet {
+			c.waits = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "pawl acquire: "+text) }
+		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
 		lease, err := acquire(ctx, c, &linkpb.AcquireRequest{
@@ -157,6 +163,7 @@ func heldError(q *linkpb.AcquireRequest, err error) error {
 
 func newRenew() *cobra.Command {
 	var asSession bool
+	var ttl durationFlag
 	cmd := &cobra.Command{
 		Use:   "renew LEASE",
 		Short: "Renew a lease",
@@ -164,22 +171,31 @@ func newRenew() *cobra.Command {
 whole TTL from now. Its exit code is 70 when the lease is gone: then stop acting
 on what it protected.
 
+With --ttl the session has another TTL from now on, also for renewals that name
+none; see docs/modes.md. The answer tells what this renewal is good for.
+
 ` + exitHelp,
-		Example: `  pawl renew "$LEASE" || exit`,
-		Args:    names("LEASE"),
+		Example: `  pawl renew "$LEASE" || exit
+  pawl renew "$LEASE" --ttl 10m    # before a long step`,
+		Args: names("LEASE"),
 	}
 	servers := serversFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&asSession, "session", false, "the argument is the id of a session")
+	cmd.Flags().Bool("json", true, "print one line of JSON, as it does anyway")
+	cmd.Flags().Var(&ttl, "ttl", "another TTL from now on, 1s to 24h; absent: the one that was asked for last")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := locktable.ValidTTL(ttl.value); ttl.given && err != nil {
+			return usage(cmd, "--ttl: %v", err)
+		}
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
 			out := rest.RenewalBody{SessionBody: rest.SessionBody{Session: args[0]}}
 			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
 				if asSession {
-					a, err := l.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: args[0]})
+					a, err := l.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: args[0], TtlNano: int64(ttl.value)})
 					out.TTL = rest.Duration(a.GetTtlNano())
 					return err
 				}
-				a, err := l.RenewLease(ctx, &linkpb.RenewLeaseRequest{Lease: args[0]})
+				a, err := l.RenewLease(ctx, &linkpb.RenewLeaseRequest{Lease: args[0], TtlNano: int64(ttl.value)})
 				out.Session, out.TTL = a.GetSession(), rest.Duration(a.GetTtlNano())
 				out.Breaking, out.Reason = a.GetBreaking(), a.GetReason()
 				return err
@@ -194,7 +210,7 @@ on what it protected.
 }
 
 func newRelease() *cobra.Command {
-	var asSession bool
+	var asSession, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "release LEASE",
 		Short: "Release a lease",
@@ -208,9 +224,10 @@ lease is gone already.
 	}
 	servers := serversFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&asSession, "session", false, "the argument is the id of a session: close it and release all its leases")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print {} when it is done")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
-			return c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, again bool) (err error) {
+			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, again bool) (err error) {
 				if asSession {
 					_, err = l.CloseSession(ctx, &linkpb.CloseSessionRequest{Session: args[0]})
 				} else {
@@ -221,6 +238,10 @@ lease is gone already.
 				}
 				return err
 			})
+			if err != nil || !asJSON {
+				return err
+			}
+			return printJSON(cmd.OutOrStdout(), struct{}{})
 		})
 	}
 	return cmd

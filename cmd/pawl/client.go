@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -12,11 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/reach"
 )
@@ -29,8 +26,14 @@ const (
 	takeOverMax = 8 * time.Second
 	askAgain    = 200 * time.Millisecond
 	// reachMax bounds how long a command that waits for its turn waits for a
-	// server that cannot be reached.
-	reachMax = 10 * time.Second
+	// server that cannot be reached, reachQuiet how long without a word.
+	reachMax   = 10 * time.Second
+	reachQuiet = time.Second
+	// silentMax is how long a server may say nothing at all, first to a new
+	// connection and then to a question whether it is there, before the next one
+	// is asked. One whose connection came to nothing gets twice the time when its
+	// turn comes again: the machine may be slow.
+	silentMax = 2 * time.Second
 	// answerMax bounds an answer: a page of names, each with the largest value,
 	// fits.
 	answerMax = locktable.PageMax*(locktable.ValueMax+4<<10) + 4<<20
@@ -38,16 +41,23 @@ const (
 
 // client asks the servers of a cell, one after the other, until one serves.
 type client struct {
-	servers []string
-	conns   map[string]*grpc.ClientConn
+	target
+	conns map[string]*grpc.ClientConn
+	// slow counts the connections to a server that came to nothing for want of
+	// time.
+	slow map[string]int
+	// served is the server that gave the last answer.
+	served string
+	// waits is told once that servers cannot be reached; nil: nobody is.
+	waits func(text string)
 }
 
 func newClient(cmd *cobra.Command, flag []string) (*client, error) {
-	servers, err := serverList(cmd, flag)
+	t, err := targetOf(cmd, flag)
 	if err != nil {
 		return nil, err
 	}
-	return &client{servers: servers, conns: map[string]*grpc.ClientConn{}}, nil
+	return t.client(), nil
 }
 
 func (c *client) close() {
@@ -56,33 +66,65 @@ func (c *client) close() {
 	}
 }
 
-func (c *client) at(server string) (linkpb.LinkClient, error) {
-	conn, ok := c.conns[server]
-	if !ok {
-		var err error
-		conn, err = grpc.NewClient("passthrough:///"+server,
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax)),
-			grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "tcp", at)
-			}),
-			// A connection is asked for as often as a command asks.
-			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: askAgain, Multiplier: 1, MaxDelay: askAgain}, MinConnectTimeout: callMax}),
-		)
-		if err != nil {
-			return nil, failed(exitUsage, "%q is no address of a server: %v", server, err)
-		}
-		c.conns[server] = conn
+func (c *client) at(server string) (*grpc.ClientConn, error) {
+	if conn, ok := c.conns[server]; ok {
+		return conn, nil
 	}
-	return linkpb.NewLinkClient(conn), nil
+	options, err := bearer.Options(server, c.how.tls, c.how.credential, func(ctx context.Context, at string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", at)
+	}, false)
+	if err != nil {
+		return nil, failed(exitUsage, "%v; --ca says what TLS is verified with", err)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+server, append(options,
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax)),
+		// A connection is asked for as often as a command asks.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: askAgain, Multiplier: 1, MaxDelay: askAgain},
+			MinConnectTimeout: min(silentMax<<min(c.slow[server], 4), callMax),
+		}),
+	)...)
+	if err != nil {
+		return nil, failed(exitUsage, "%q is no address of a server: %v", server, err)
+	}
+	c.conns[server] = conn
+	return conn, nil
+}
+
+// without are the servers of the list but for one.
+func (c *client) without(server string) []string {
+	return slices.DeleteFunc(slices.Clone(c.servers), func(s string) bool { return s == server })
+}
+
+// first is the target with the server that gave the last answer in front.
+func (c *client) first() target {
+	t := c.target
+	if slices.Contains(t.servers, c.served) {
+		t.servers = slices.Insert(c.without(c.served), 0, c.served)
+	}
+	return t
 }
 
 // call does what it is told with a server that serves. It goes to the next
-// server when one cannot be reached and follows where one sends it. When none
-// can be reached at all it gives up at once, or asks again as long as wait, which
-// is what the request may wait for its turn, at most reachMax. again is true when
-// an earlier try may have taken effect although its answer was lost.
+// server when one cannot be reached or says nothing any more, and follows where
+// one sends it; so what it does must be safe to repeat. When none can be reached
+// at all it gives up at once, or asks again as long as wait, which is what the
+// request may wait for its turn, at most reachMax. again is true when an earlier
+// try may have taken effect although its answer was lost.
 func (c *client) call(ctx context.Context, wait time.Duration,
+	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
+) error {
+	return c.try(ctx, wait, "; whether the request took effect is unknown", do)
+}
+
+// read is call for what takes no effect.
+func (c *client) read(ctx context.Context, wait time.Duration,
+	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
+) error {
+	return c.try(ctx, wait, "", do)
+}
+
+func (c *client) try(ctx context.Context, wait time.Duration, unknown string,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, callMax+wait)
@@ -91,60 +133,35 @@ func (c *client) call(ctx context.Context, wait time.Duration,
 	defer stop()
 	reaching, enough := context.WithTimeout(ctx, min(wait, reachMax))
 	defer enough()
-	again := false
-	next := slices.Clone(c.servers)
-	for {
-		var last error
-		var nobody []*reach.Error
-		answered := false
-		for asked := 0; len(next) > 0 && asked < 2*len(c.servers)+2; asked++ {
-			server := next[0]
-			next = next[1:]
-			l, err := c.at(server)
-			if err != nil {
+	quiet, loud := context.WithTimeout(ctx, reachQuiet)
+	defer loud()
+	r := &round{client: c}
+	for told := false; ; {
+		r.begin()
+		for asked := 0; len(r.next) > 0 && asked < 2*len(c.servers)+2; asked++ {
+			done, err := r.ask(ctx, do)
+			if done {
 				return err
 			}
-			err = do(ctx, l, again)
-			r := refusedOf(err)
-			switch {
-			case err == nil:
-				return nil
-			case ctx.Err() != nil:
-				if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-					return cause
-				}
-				return failed(exitUnavailable, "no answer from %s in time; whether the request took effect is unknown", server)
-			case r.GetReason() == linkpb.Reason_REASON_UNAVAILABLE:
-				answered = true
-				last = err
-				if to := r.GetActiveLink(); to != "" && to != server {
-					next = slices.Insert(next, 0, to)
-				}
-			case r == nil && status.Code(err) == codes.Unavailable:
-				if none := reach.Of(server, err); none != nil {
-					nobody = append(nobody, none)
-					last = none
-				} else {
-					again, answered = true, true
-					last = fmt.Errorf("%s: %s", server, status.Convert(err).Message())
-				}
-			default:
-				return err
+			if ctx.Err() != nil {
+				return r.late(ctx, unknown)
 			}
 		}
-		if !answered && reaching.Err() != nil {
-			return unreached(nobody)
+		if !r.answered && !r.silent && reaching.Err() != nil {
+			return unreached(r.nobody)
+		}
+		if !r.answered && quiet.Err() != nil && !told && c.waits != nil {
+			told = true
+			c.waits("waiting for a server: " + strings.Join(reasons(r.nobody), "; "))
 		}
 		select {
 		case <-patience.Done():
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
-				return cause
+			if ctx.Err() != nil || !r.answered {
+				return r.late(ctx, unknown)
 			}
-			_, text := exitOf(last)
-			return failed(exitUnavailable, "no server serves: %s", text)
+			return r.unserved()
 		case <-after(ctx, askAgain):
 		}
-		next = slices.Clone(c.servers)
 	}
 }
 
@@ -162,16 +179,25 @@ func boundedBy(d time.Duration) (context.Context, context.CancelFunc) {
 
 // unreached says why no server could be reached at all.
 func unreached(nobody []*reach.Error) error {
-	texts, missing := make([]string, 0, len(nobody)), false
+	missing := false
 	for _, e := range nobody {
-		texts = append(texts, e.Error())
 		missing = missing || !e.Other
 	}
-	text := strings.Join(texts, "; ")
+	text := strings.Join(reasons(nobody), "; ")
 	if missing {
 		text += "; is \"pawl serve\" running, and is --servers right?"
 	}
 	return failed(exitUnavailable, "%s", text)
+}
+
+func reasons(nobody []*reach.Error) []string {
+	texts := make([]string, 0, len(nobody))
+	for _, e := range nobody {
+		if text := e.Error(); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // refusedOf finds the refusal in the answer to a call; nil when there is none.

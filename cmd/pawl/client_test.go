@@ -27,9 +27,29 @@ func TestLeaseByCommands(t *testing.T) {
 	if renewed.TTL != "1h0m0s" || renewed.Session != l.Session {
 		t.Errorf("renew printed %+v", renewed)
 	}
+	// Another TTL, by the lease and by its session; a renewal that names none is
+	// good for what was asked for last.
+	for _, step := range []struct {
+		args []string
+		ttl  string
+	}{
+		{[]string{"renew", l.Lease, "--ttl", "2h"}, "2h0m0s"},
+		{[]string{"renew", l.Session, "--session", "--ttl", "30m"}, "30m0s"},
+		{[]string{"renew", l.Lease}, "30m0s"},
+	} {
+		if renewed := read[lease](t, s.want(0, step.args...).stdout); renewed.TTL != step.ttl {
+			t.Errorf("%q printed %+v", step.args, renewed)
+		}
+	}
 	contains(t, s.want(0, "ls").stdout, "NAME", "orders/7", l.FencingToken, `"a label"`)
 	contains(t, s.want(0, "show", "orders/7").stdout, `orders/7 is held by "a label"`, "token "+l.FencingToken)
 	contains(t, s.want(0, "status").stdout, l.Cell, "leases", s.link+" (this server)", "memory")
+	if a, b := s.want(0, "renew", l.Lease).stdout, s.want(0, "renew", l.Lease, "--json").stdout; a != b {
+		t.Errorf("renew says %q, and with --json %q", a, b)
+	}
+	if other := s.acquire("json"); s.want(0, "release", other.Lease, "--json").stdout != "{}\n" {
+		t.Error("release --json says something else than {}")
+	}
 	if r := s.want(0, "release", l.Lease); r.stdout+r.stderr != "" {
 		t.Errorf("release said %+v", r)
 	}
@@ -105,7 +125,12 @@ func TestUsageOfCommands(t *testing.T) {
 		{[]string{"acquire", "a", "--label", strings.Repeat("l", 257)}, "256"},
 		{[]string{"acquire", "a", "--servers", "localhost"}, "host:port"},
 		{[]string{"acquire", "a", "--servers", "http://localhost:1"}, "host:port"},
+		{[]string{"renew", "x", "--ttl", "0s"}, "1s to 24h"},
+		{[]string{"renew", "x", "--ttl", "25h"}, "1s to 24h"},
+		{[]string{"renew", "x", "--ttl", "10"}, `"10s"`},
 		{[]string{"release"}, "LEASE is missing"},
+		{[]string{"ls", "--ca", "nofile"}, "pawl ls: --ca, or PAWL_CA: open nofile"},
+		{[]string{"ls", "--ca", "system", "--cert", "c", "--key", "k"}, "pawl ls: --cert with --key, or PAWL_CERT with PAWL_KEY: "},
 		{[]string{"ls", "a", "b"}, "at most 1"},
 		{[]string{"break", "a", "--reason", "r"}, "--token is missing"},
 		{[]string{"break", "a", "--token", "0", "--reason", "r"}, "2^53-1"},

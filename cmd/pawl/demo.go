@@ -31,6 +31,7 @@ func newDemo() *cobra.Command {
 func newDemoZombie() *cobra.Command {
 	ttl := durationFlag{value: 2 * time.Second}
 	var asJSON bool
+	var postgres string
 	cmd := &cobra.Command{
 		Use:   "zombie",
 		Short: "A holder is paused past its lease, and finishes its write",
@@ -39,15 +40,24 @@ lease. The first is paused between reading and writing until its lease has gone
 to the second; then it goes on. Once nobody checks its fencing token, and an
 update is lost. Once the ledger does, and the late write is refused.
 
+With --postgres the ledger lies on a PostgreSQL server, 13 or newer, in a database
+of its own with a random name, which is dropped at the end; the role must be allowed
+to create one. Others on this machine can read arguments: leave a password to
+PGPASSWORD or ~/.pgpass. If the demo is killed its database, pawl_demo_…, stays.
+
 Exit codes: 0 both halves came out as they must, 1 otherwise.`,
-		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .",
+		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .\n  pawl demo zombie --postgres postgres://me@localhost/postgres",
 		Args:    noArguments,
 	}
 	cmd.Flags().Var(&ttl, "ttl", "TTL of the leases, 1s to 10s")
+	cmd.Flags().StringVar(&postgres, "postgres", "", "DSN of a PostgreSQL server for the ledger, instead of SQLite")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each moment and the verdict at the end")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if ttl.value < time.Second || ttl.value > demoTTLMax {
 			return usage(cmd, "--ttl is %v; expected 1s to %v", ttl.value, demoTTLMax)
+		}
+		if cmd.Flags().Changed("postgres") && postgres == "" {
+			return usage(cmd, "--postgres is empty: %v", demo.ErrDSN)
 		}
 		out := cmd.OutOrStdout()
 		tell := demo.Text(out, colourful(out))
@@ -56,8 +66,10 @@ Exit codes: 0 both halves came out as they must, 1 otherwise.`,
 		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
-		err := demo.Zombie(ctx, demo.Options{TTL: ttl.value, Clock: clock.System(), Tell: tell})
+		err := demo.Zombie(ctx, demo.Options{TTL: ttl.value, Clock: clock.System(), Tell: tell, Postgres: postgres})
 		switch {
+		case errors.Is(err, demo.ErrDSN):
+			return usage(cmd, "--postgres names no database: %v", demo.ErrDSN)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
@@ -83,6 +95,7 @@ func newDemoWorker() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&w.Server, "server", "", "")
 	f.StringVar(&w.Ledger, "ledger", "", "")
+	f.StringVar(&w.Database, "database", "", "")
 	f.StringVar(&w.Name, "name", "", "")
 	f.Int64Var(&w.Amount, "amount", 0, "")
 	f.DurationVar(&w.TTL, "ttl", 0, "")

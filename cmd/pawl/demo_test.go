@@ -22,6 +22,7 @@ type outcome struct {
 	Ledger  []struct{ Who, Balance string }
 }
 
+// C33: the late write of a holder that was held up is refused by the resource.
 func TestDemoZombie(t *testing.T) {
 	temp := t.TempDir()
 	cmd := command(t, "demo", "zombie", "--json")

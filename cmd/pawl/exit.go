@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 
 	"google.golang.org/grpc/codes"
@@ -70,6 +71,18 @@ func exitOf(err error) (code int, message string) {
 	return exitOther, err.Error()
 }
 
+// withoutPasswords takes the passwords of DSNs out of a message: a DSN may have
+// been given in the wrong place, and the complaint quotes it.
+func withoutPasswords(message string) string {
+	message = passwordInURL.ReplaceAllString(message, "${1}xxxxx@")
+	return passwordByKeyword.ReplaceAllString(message, "${1}xxxxx")
+}
+
+var (
+	passwordInURL     = regexp.MustCompile(`(://[^\s:/@]*:)\S*@`)
+	passwordByKeyword = regexp.MustCompile(`(?i)(password\s*=\s*)('[^']*'|\S+)`)
+)
+
 // codeOf are the codes of the reasons. One that only a newer server has is
 // exitOther: a refusal is never 0.
 var codeOf = map[linkpb.Reason]int{
@@ -94,12 +107,16 @@ func (e *signalError) Error() string { return "stopped by " + e.signal.String() 
 
 func (e *signalError) code() int { return 128 + int(e.signal) }
 
-// untilSignal returns a context that HUP, INT and TERM end, each as its cause.
-// A second signal kills the program, whatever it is waiting for.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+// untilSignal returns a context that signals end, each as its cause: HUP, INT and
+// TERM when none are named. A second signal kills the program, whatever it is
+// waiting for.
+func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	if len(signals) == 0 {
+		signals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(ch, signals...)
 	go func() {
 		select {
 		case s := <-ch:
@@ -111,4 +128,25 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 		signal.Stop(ch)
 	}()
 	return ctx, func() { cancel(context.Canceled) }
+}
+
+// onSignal returns a channel that has a value after a signal, until ctx ends.
+func onSignal(ctx context.Context, s os.Signal) <-chan struct{} {
+	ch, told := make(chan os.Signal, 1), make(chan struct{}, 1)
+	signal.Notify(ch, s)
+	go func() {
+		defer signal.Stop(ch)
+		for {
+			select {
+			case <-ch:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return told
 }

@@ -68,8 +68,10 @@ const (
 	serversDefault = "127.0.0.1:7420"
 )
 
-// serversFlag adds --servers. The environment stands in for an absent flag.
+// serversFlag adds --servers and the flags that say how servers are reached. The
+// environment stands in for an absent flag.
 func serversFlag(f *pflag.FlagSet) *[]string {
+	connectionFlags(f)
 	return f.StringSlice("servers", nil,
 		"gRPC addresses of servers, comma separated; $"+serversEnv+" when absent (default "+serversDefault+")")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -15,23 +16,27 @@ const (
 	heapRoom = 32 << 20
 	// heapLook is the pause between two looks at the heap.
 	heapLook = 10 * time.Second
+	// heapWide is from where on a large heap may not grow by its own size any more,
+	// but by half of it: a million leases shall fit into 1 GiB.
+	heapWide = 100 << 20
 	// heapQuiet is more than what an idle server allocates between two looks.
 	heapQuiet = 8 << 20
 )
 
 // paceHeap sets the collector's pace to the heap that is in use until ctx ends:
-// a small one may grow by heapRoom, a large one by its own size, as is usual.
+// a small one may grow by heapRoom, a larger one by its own size, as is usual,
+// and beyond heapWide by half of it.
 // When a load is over, what it left is given back to the system, which the
 // collector by itself does late and in part.
 func paceHeap(ctx context.Context, k clock.Clock) {
-	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	eachCollection(ctx, setPace)
+	heap := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	var before, given uint64 // allocated in all, at the last look and when memory was last given back
 	t := k.NewTimer()
 	defer t.Stop()
 	for {
 		metrics.Read(heap)
-		debug.SetGCPercent(gcPercent(heap[0].Value.Uint64()))
-		allocated := heap[1].Value.Uint64()
+		allocated := heap[0].Value.Uint64()
 		if allocated-before < heapQuiet && allocated-given > heapRoom/2 {
 			debug.FreeOSMemory()
 			given = allocated
@@ -46,7 +51,26 @@ func paceHeap(ctx context.Context, k clock.Clock) {
 	}
 }
 
+func setPace() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	debug.SetGCPercent(gcPercent(live[0].Value.Uint64()))
+}
+
+// eachCollection calls f now and after every collection until ctx ends: a
+// take-over of a million leases fills the heap within a second, at a pace that
+// was right for an empty one.
+func eachCollection(ctx context.Context, f func()) {
+	if ctx.Err() != nil {
+		return
+	}
+	f()
+	garbage := new([32]byte)
+	runtime.AddCleanup(garbage, func(ctx context.Context) { eachCollection(ctx, f) }, ctx)
+}
+
 // gcPercent is how much of a live heap may be added to it, in percent.
 func gcPercent(live uint64) int {
-	return int(min(max(100, heapRoom*100/max(live, 1)), 1000))
+	room := max(heapRoom, min(live, heapWide), live/2)
+	return int(min(room*100/max(live, 1), 1000))
 }

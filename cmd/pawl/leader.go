@@ -72,7 +72,7 @@ func (b *leaderBody) lead(token rest.Token, value rest.Bytes, label string) {
 }
 
 func watchLeader(cmd *cobra.Command, servers []string, name string) error {
-	list, err := serverList(cmd, servers)
+	cell, err := targetOf(cmd, servers)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func watchLeader(cmd *cobra.Command, servers []string, name string) error {
 	defer stop()
 	dialing, cancel := context.WithTimeout(ctx, connectMax)
 	defer cancel()
-	c, err := pawl.Dial(dialing, list, pawl.Options{Label: hostLabel()})
+	c, err := cell.dial(dialing, pawl.Options{Label: hostLabel()})
 	if err != nil {
 		return watchError(ctx, err)
 	}

@@ -108,7 +108,7 @@ func tenths(d rest.Duration) string { return time.Duration(d).Round(100 * time.M
 func list(ctx context.Context, c *client, q *linkpb.ListRequest, each func(rest.LockBody) error) error {
 	for {
 		var page *linkpb.ListResponse
-		err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
+		err := c.read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
 			page, err = l.List(ctx, q)
 			return err
 		})

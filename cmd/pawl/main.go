@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/pawlproject/pawl/cmd/pawl/plain"
 	"github.com/pawlproject/pawl/cmd/pawl/supervise"
 )
 
@@ -14,6 +15,10 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == supervise.WatchCommand {
 		os.Exit(supervise.WatcherMain(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		coarsenTimers()
+	}
+	takeSecrets()
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -26,7 +31,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	code, message := exitOf(err)
 	if message != "" {
-		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), message)
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), plain.Text(withoutPasswords(message)))
 	}
 	return code
 }

@@ -105,8 +105,15 @@ type served struct {
 // launch starts a server on free ports and returns when its process is there.
 func launch(t testing.TB, args ...string) *served {
 	t.Helper()
+	return launchUnder(t, func(*exec.Cmd) {}, args...)
+}
+
+// launchUnder is launch with a change of how the process is started.
+func launchUnder(t testing.TB, change func(*exec.Cmd), args ...string) *served {
+	t.Helper()
 	s := &served{t: t, ready: make(chan struct{}), ended: make(chan struct{})}
 	s.cmd = command(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-format", "json"}, args...)...)
+	change(s.cmd)
 	read, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +147,13 @@ func (s *served) listen(read io.Reader) {
 // serve starts a server and returns when it serves.
 func serve(t testing.TB, args ...string) *served {
 	t.Helper()
-	s := launch(t, args...)
+	return launch(t, args...).serves()
+}
+
+// serves returns when the server serves.
+func (s *served) serves() *served {
+	t := s.t
+	t.Helper()
 	select {
 	case <-s.ready:
 	case <-s.ended:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,4 +59,35 @@ func TestServeOnAFolderThatCannotBe(t *testing.T) {
 		r := want(t, exitUnavailable, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--data", data)
 		contains(t, r.stderr, "pawl serve: the data folder cannot be used: ", data, "; --data names another folder")
 	}
+}
+
+// What a server is told to advertise is what clients are sent to, and it answers
+// for it.
+func TestServeAdvertises(t *testing.T) {
+	s := serve(t, "--store", "memory", "--advertise", "locks.example:9", "--advertise-http", "web.example")
+	_, port, _ := net.SplitHostPort(s.http)
+	shown := read[struct {
+		Link string `json:"active_link"`
+		HTTP string `json:"active_http"`
+	}](t, s.want(0, "status", "--json").stdout)
+	if shown.Link != "locks.example:9" || shown.HTTP != "web.example:"+port {
+		t.Errorf("advertised is %+v", shown)
+	}
+	for host, code := range map[string]int{"locks.example": 200, "web.example:" + port: 200, "evil.example": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.http+"/v1/status", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != code {
+			t.Errorf("for the host %s it answers %d", host, answer.StatusCode)
+		}
+	}
+	contains(t, want(t, exitUsage, "serve", "--advertise", "https://locks.example").stderr, "--advertise", "locks.example:7420")
+	contains(t, want(t, exitUsage, "serve", "--http", "off", "--advertise-http", "locks.example").stderr, "nothing listens there")
 }

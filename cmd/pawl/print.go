@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,14 +11,20 @@ import (
 	"unicode"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/plain"
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
 )
 
 // printJSON prints one line with the names of the HTTP interface.
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	err := enc.Encode(v)
+	if err == nil {
+		_, err = w.Write(plain.JSON(b.Bytes()))
+	}
+	if err != nil {
 		return fmt.Errorf("print the answer: %w", err)
 	}
 	return nil
@@ -48,7 +55,7 @@ func shown(s string) string {
 		return "-"
 	}
 	for _, r := range s {
-		if r == ' ' || r == '"' || r == unicode.ReplacementChar || !unicode.IsGraphic(r) {
+		if unicode.IsSpace(r) || r == '"' || r == unicode.ReplacementChar || !unicode.IsGraphic(r) {
 			return strconv.Quote(s)
 		}
 	}
@@ -64,7 +71,7 @@ func lockBody(l *linkpb.Lock) rest.LockBody {
 		b.Holders = append(b.Holders, holderBody(h))
 	}
 	for _, w := range l.GetWaiters() {
-		b.Waiters = append(b.Waiters, rest.WaiterBody{Holder: w.GetHolder(), Label: w.GetLabel(), Shared: w.GetShared()})
+		b.Waiters = append(b.Waiters, rest.WaiterBody{Holder: w.GetHolder(), Label: w.GetLabel(), Shared: w.GetShared(), Identity: w.GetIdentity()})
 	}
 	return b
 }
@@ -79,6 +86,7 @@ func holderBody(h *linkpb.Holder) rest.HolderBody {
 		Shared:    h.GetShared(),
 		Slot:      h.GetSlot(),
 		Breaking:  h.GetBreaking(),
+		Identity:  h.GetIdentity(),
 	}
 }
 
@@ -88,8 +96,12 @@ func describe(h rest.HolderBody) string {
 	if h.Shared {
 		how = "shared"
 	}
+	who := shown(h.Label)
+	if h.Identity != "" {
+		who += ", " + shown(h.Identity)
+	}
 	text := fmt.Sprintf("%s by %s (%s) with token %d since %s, expires in %v unless renewed",
-		how, shown(h.Label), shown(h.Holder), h.Token, h.Since.Format(time.RFC3339), time.Duration(h.ExpiresIn))
+		how, who, shown(h.Holder), h.Token, h.Since.Format(time.RFC3339), time.Duration(h.ExpiresIn))
 	if h.Breaking {
 		text += ", asked to let go"
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,8 +61,8 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 	}
 	in(groupStart, newDemo(), newServe())
 	in(groupHold, newRun(), newElect(), newAcquire(), newRenew(), newRelease())
-	in(groupOperate, newLs(), newShow(), newLeader(), newBreak(), newStatus())
-	in(groupOther, newVersion())
+	in(groupOperate, newLs(), newShow(), newLeader(), newBreak(), newStatus(), newLog(), newTrace(), newGuard())
+	in(groupOther, newAuth(), newVersion())
 	root.AddCommand(newDemoWorker())
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
@@ -119,10 +120,21 @@ func unknown(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	text := fmt.Sprintf("unknown command %q", args[0])
-	if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
+	if meant := meantBy(cmd, args[0]); len(meant) > 0 {
 		text += "; did you mean " + strings.Join(meant, " or ") + "?"
 	}
 	return errors.New(text)
+}
+
+// meantBy names the command that goes by that word elsewhere, or else those
+// that are spelled like it.
+func meantBy(cmd *cobra.Command, word string) []string {
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, strings.ToLower(word)) {
+			return []string{c.Name()}
+		}
+	}
+	return cmd.SuggestionsFor(word)
 }
 
 // noArguments expects none.

@@ -18,9 +18,9 @@ import (
 
 // runFlags is how a command is to be run.
 type runFlags struct {
-	name    string
-	args    []string
-	servers []string
+	name string
+	args []string
+	cell target
 
 	// election: others shall see value, and there need be no command.
 	election bool
@@ -97,7 +97,7 @@ func (v *runFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&v.json, "json", false, "what "+cmd.Name()+" itself has to say goes to the standard error as lines of JSON")
 	f.BoolVarP(&v.quiet, "quiet", "q", false, "say nothing but errors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		list, err := serverList(cmd, *servers)
+		cell, err := targetOf(cmd, *servers)
 		if err == nil {
 			err = v.settle(cmd, args)
 		}
@@ -105,7 +105,7 @@ func (v *runFlags) register(cmd *cobra.Command) {
 			v.report(supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage))
 			return err
 		}
-		v.servers = list
+		v.cell = cell
 		return runUnderLease(cmd, v)
 	}
 }
@@ -174,7 +174,7 @@ func (v *runFlags) settleTimes(cmd *cobra.Command) error {
 		return usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most %v", kill, locktable.TTLMax)
 	case !supervise.Fits(ttl, kill):
 		return usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+
-			"expected --ttl %v or more", ttl, kill, supervise.MinTTL(kill))
+			"expected --ttl %v or more", ttl, people(kill), supervise.MinTTL(kill))
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/cmd/pawl/supervise"
@@ -182,18 +181,19 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 	if os.Getenv("PAWL_NAME") == r.name && !r.mode.shared {
 		r.notice(fmt.Sprintf("this runs under a lease of %s already (PAWL_NAME): a second one is not granted before the first has ended", shown(r.name)))
 	}
-	asking := &client{servers: r.servers, conns: map[string]*grpc.ClientConn{}}
+	asking := r.cell.client()
 	defer asking.close()
 	if err := r.probe(ctx, asking); err != nil {
 		return nil, nil, err
 	}
+	r.cell = asking.first()
 	patience := connectMax
 	if r.nonblock || r.wait.given {
 		patience = min(max(r.wait.value, connectMin), connectMax)
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, err := pawl.Dial(connecting, r.servers, pawl.Options{TTL: r.ttl.value, Label: r.label})
+	client, err := r.cell.dial(connecting, pawl.Options{TTL: r.ttl.value, Label: r.label})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,12 +251,12 @@ func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrConflict):
 		// A name that is used otherwise is no matter of waiting, nor of -E.
 		return supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage), err
+	case errors.Is(err, pawl.ErrExhausted):
+		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), err
 	case errors.Is(err, pawl.ErrUnavailable):
 		return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 	case errors.Is(err, context.DeadlineExceeded):
 		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", shown(r.name), r.wait.value)
-	case errors.Is(err, pawl.ErrExhausted):
-		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), err
 	}
 	return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 }

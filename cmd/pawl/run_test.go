@@ -248,7 +248,7 @@ func TestRunEndsItsCommandWithItsLease(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitLost {
 		t.Errorf("it ended with %d\n%s", code, said.String())
 	}
-	contains(t, said.String(), `"event":"acquired"`, `"event":"ended"`, `"reason":"lease_lost"`, "no server has answered a renewal for", "a change of the active server")
+	contains(t, said.String(), `"event":"acquired"`, `"event":"ended"`, `"reason":"lease_lost"`, "no server has answered a renewal for", "a restart of the server")
 	s.want(0, "run", "a", "-w", "20s", "--", "true")
 }
 
@@ -272,7 +272,7 @@ func TestRunSaysWhatATakeOverWouldDo(t *testing.T) {
 		}
 		out.Close()
 		_ = cmd.Wait()
-		if got := strings.Contains(said.String(), "a change of the active server can take 5s"); got == quiet {
+		if got := strings.Contains(said.String(), "another one's taking over, can take 5s"); got == quiet {
 			t.Errorf("quiet %t: it said %q", quiet, said.String())
 		}
 	}

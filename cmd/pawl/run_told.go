@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -22,8 +23,11 @@ func (r *running) probe(ctx context.Context, asking *client) error {
 	if r.nonblock || r.wait.given {
 		wait = r.wait.value
 	}
+	if !r.quiet {
+		asking.waits = r.notice
+	}
 	activeTTL := store.ActiveTTLDefault // of a server that does not tell its own
-	err := asking.call(ctx, wait, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
+	err := asking.read(ctx, wait, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
 		s, err := l.Status(ctx, &linkpb.StatusRequest{})
 		if err == nil && s.GetActiveTtlNano() > 0 {
 			activeTTL = time.Duration(s.GetActiveTtlNano())
@@ -31,10 +35,18 @@ func (r *running) probe(ctx context.Context, asking *client) error {
 		return err
 	})
 	if err == nil && len(r.args) > 0 && !supervise.RidesOutTakeover(r.ttl.value, r.killAfter.value, activeTTL) {
-		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v, and a change of the active server can take %v; a longer --ttl gives it the time",
-			r.ttl.value, r.killAfter.value, supervise.Grace(r.ttl.value, r.killAfter.value).Round(100*time.Millisecond), activeTTL+2*time.Second))
+		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v; a restart of the server, or another one's taking over, can take %v; a longer --ttl gives it the time",
+			people(r.ttl.value), people(r.killAfter.value), people(supervise.Grace(r.ttl.value, r.killAfter.value)), people(activeTTL+2*time.Second)))
 	}
 	return err
+}
+
+// people is a duration as people read it.
+func people(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
 }
 
 // tellAfter is how long a run waits for its turn before it says for whom.
@@ -71,7 +83,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 				h.last.Store(&e.Err)
 			}
 			left := max(e.Remaining-h.killAfter.value-supervise.Margin(h.ttl.value), 0)
-			h.notice(fmt.Sprintf("%s; unless one does, the command is asked to end in %v", h.overdue(), left.Round(100*time.Millisecond)))
+			h.notice(fmt.Sprintf("%s; unless that changes, the command is asked to end in %v", h.overdue(), left.Round(100*time.Millisecond)))
 		case pawl.Safe:
 			h.last.Store(nil)
 			if warned && h.lease.Remaining() > 0 {
@@ -81,8 +93,12 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 	}
 }
 
-// overdue says for how long no server has answered, and why as far as is known.
+// overdue says for how long no server has answered, or that one has said no, and
+// why as far as is known.
 func (h *renewals) overdue() string {
+	if why := h.last.Load(); why != nil && errors.Is(*why, pawl.ErrDenied) {
+		return "the server refuses to renew the lease (" + textOf(*why) + ")"
+	}
 	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.value - h.lease.Remaining()).Round(100*time.Millisecond))
 	if why := h.last.Load(); why != nil {
 		text += " (" + textOf(*why) + ")"

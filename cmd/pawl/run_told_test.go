@@ -54,11 +54,16 @@ func TestHTTPPortForServers(t *testing.T) {
 // What waits for its turn waits for a server, too.
 func TestWaitingIsForAServer(t *testing.T) {
 	for _, args := range [][]string{{"acquire", "a", "-w", "1m"}, {"run", "a", "-w", "1m", "--", "true"}, {"run", "a", "--", "true"}} {
-		address, _ := nobody(t)
+		address, words := nobody(t)
 		cmd := command(t, append([]string{args[0], "--servers", address}, args[1:]...)...)
+		var said growing
+		cmd.Stderr = &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		testwait.Until(t, bound, "it says what it waits for", func() bool {
+			return strings.Contains(said.String(), "waiting for a server: "+words)
+		})
 		serve(t, "--store", "memory", "--listen", address)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%q: %v", args, err)
@@ -207,7 +212,7 @@ func TestRunSaysThatRenewalsFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	testwait.Until(t, bound, "it warns", func() bool {
-		return strings.Contains(said.String(), "unless one does, the command is asked to end in")
+		return strings.Contains(said.String(), "unless that changes, the command is asked to end in")
 	})
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ type serveFlags struct {
 	tokenFloor string
 	activeTTL  durationFlag
 	store      choiceFlag
+	etcd       etcdFlags
 	logFormat  choiceFlag
 	logLevel   choiceFlag
 }
@@ -39,7 +41,7 @@ type serveFlags struct {
 func newServe() *cobra.Command {
 	v := serveFlags{
 		activeTTL: durationFlag{value: store.ActiveTTLDefault},
-		store:     choiceFlag{server.StoreEmbedded, []string{server.StoreEmbedded, server.StoreMemory}},
+		store:     choiceFlag{server.StoreEmbedded, []string{server.StoreEmbedded, server.StoreEtcd, server.StoreMemory}},
 		logFormat: choiceFlag{"text", []string{"text", "json"}},
 		logLevel:  choiceFlag{"info", []string{"debug", "info", "warn", "error"}},
 	}
@@ -50,28 +52,50 @@ func newServe() *cobra.Command {
 folder. HUP, INT and TERM stop it cleanly: sessions and leases live on in the
 folder and go on with the next start.
 
+With --store etcd the cell lives below a prefix of an etcd cluster that you run.
+Then several servers may serve it: one is active, the others stand by and tell
+clients whom to ask: at --advertise and --advertise-http of the active one. Each
+has a data folder of its own, which holds its id.
+
+With --tls-cert and --tls-key the link and the HTTP interface speak TLS. With
+--auth-file nobody may do anything that the file does not allow, on the loopback
+neither; callers prove who they are by a credential ("pawl auth new") or, with
+--tls-client-ca, by a certificate. Where one of these or --audit-log is given, HUP
+has the files read again instead of stopping the server. docs/security.md tells
+what is protected and what is not.
+
 Flags may stand in a YAML file, under their names (see --config); a flag on the
 command line wins.
 
-Exit codes: 0 stopped as asked, 64 invalid usage, 65 the data folder is damaged
+Exit codes: 0 stopped as asked, 64 invalid usage, 65 the cell's log is damaged
 or shows less than it did, 69 it cannot serve (an address in use, a folder that
-cannot be used, no room), 1 otherwise.`,
+cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
 		Example: `  pawl serve
   pawl serve --data /var/lib/pawl --log-format json
   pawl serve --listen 127.0.0.1:8420 --http off
+  pawl serve --store etcd --endpoints a:2379,b:2379,c:2379
   pawl serve --store memory                a server for tests that forgets all`,
 		Args: noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&v.o.Link, "listen", "127.0.0.1:7420", "address of the gRPC link, or \"off\"")
 	f.StringVar(&v.o.HTTP, "http", "127.0.0.1:7421", "address of the HTTP interface, or \"off\"")
-	f.StringSliceVar(&v.o.HTTPHosts, "http-host", nil, "further host names that HTTP requests may be addressed to")
-	f.StringVar(&v.o.Data, "data", "./pawl-data", "data folder of the embedded store")
+	f.StringVar(&v.o.AdvertiseLink, "advertise", "", "HOST or HOST:PORT of the link that clients are told; absent: that of --listen, or this host's name where it is every address")
+	f.StringVar(&v.o.AdvertiseHTTP, "advertise-http", "", "the same for the HTTP interface; absent: the host of --advertise where others can reach --http, else as there")
+	f.StringSliceVar(&v.o.HTTPHosts, "http-host", nil, "further host names that HTTP requests may be addressed to, beside those that are advertised and those of the certificate")
+	f.StringVar(&v.o.Data, "data", "./pawl-data", "data folder: the embedded store, or with --store etcd this server's id")
 	f.Var(&v.store, "store", "where the cell's log lives")
+	v.etcd.add(f)
 	f.StringVar(&v.o.Cell, "cell", "default", "name of the cell: 1 to 64 letters, digits, '.', '_', '-'")
 	f.StringVar(&v.o.CellID, "cell-id", "", "id of the cell to go on with after its store was wiped")
 	f.StringVar(&v.tokenFloor, "token-floor", "", "grant no token up to this one (after store_rolled_back)")
 	f.Var(&v.activeTTL, "active-ttl", "how long a standby waits for a sign of life of the active server")
+	f.StringVar(&v.o.Security.TLS.Cert, "tls-cert", "", "certificate, PEM, for the link and the HTTP interface")
+	f.StringVar(&v.o.Security.TLS.Key, "tls-key", "", "its key, PEM")
+	f.StringVar(&v.o.Security.TLS.ClientCA, "tls-client-ca", "", "authorities, PEM, of the certificates that clients may prove themselves by")
+	f.StringVar(&v.o.Security.AuthFile, "auth-file", "", "YAML file that says who may do what")
+	f.StringVar(&v.o.Security.AuditLog, "audit-log", "", "file that gets a line of JSON for all that is done and denied")
+	f.BoolVar(&v.o.Security.AuditRequired, "audit-required", false, "grant nothing while the audit log cannot be written")
 	f.BoolVar(&v.insecure, "insecure", false, "allow addresses that others can reach, without TLS and authentication")
 	f.Var(&v.logFormat, "log-format", "format of the log on the standard error")
 	f.Var(&v.logLevel, "log-level", "least level that is logged")
@@ -98,10 +122,31 @@ var (
 	cellID   = regexp.MustCompile(`^(.+)-[0-9a-f]{16}$`)
 )
 
+// checkCell refuses what cannot name a cell.
+func checkCell(cmd *cobra.Command, name string) error {
+	if !cellName.MatchString(name) {
+		return usage(cmd, "--cell is %q; expected 1 to 64 letters, digits, '.', '_' or '-'", name)
+	}
+	return nil
+}
+
 // settle checks what the flags say and fills in what they are worth.
 func (v *serveFlags) settle(cmd *cobra.Command) error {
 	for flag, address := range map[string]string{"--listen": v.o.Link, "--http": v.o.HTTP, "--debug-listen": v.o.Debug} {
-		if err := server.CheckAddress(flag, address, v.insecure); err != nil {
+		// Profiles have neither TLS nor callers with a name.
+		secure := v.o.Security.TLS.On() && v.o.Security.AuthFile != "" && flag != "--debug-listen"
+		if err := server.CheckAddress(flag, address, v.insecure || secure); err != nil {
+			return usage(cmd, "%v", err)
+		}
+	}
+	if err := v.o.Security.TLS.Check(); err != nil {
+		return usage(cmd, "%v", err)
+	}
+	if v.o.Security.AuditRequired && v.o.Security.AuditLog == "" {
+		return usage(cmd, "--audit-required is given without --audit-log; expected the file, too")
+	}
+	for flag, told := range map[string][2]string{"--advertise": {v.o.AdvertiseLink, v.o.Link}, "--advertise-http": {v.o.AdvertiseHTTP, v.o.HTTP}} {
+		if err := server.CheckAdvertised(flag, told[0], told[1]); err != nil {
 			return usage(cmd, "%v", err)
 		}
 	}
@@ -111,8 +156,8 @@ func (v *serveFlags) settle(cmd *cobra.Command) error {
 	if v.o.Link == server.Off && v.o.HTTP == server.Off {
 		return usage(cmd, "--listen and --http are both off; expected an address for one of them")
 	}
-	if !cellName.MatchString(v.o.Cell) {
-		return usage(cmd, "--cell is %q; expected 1 to 64 letters, digits, '.', '_' or '-'", v.o.Cell)
+	if err := checkCell(cmd, v.o.Cell); err != nil {
+		return err
 	}
 	if id := v.o.CellID; id != "" {
 		m := cellID.FindStringSubmatch(id)
@@ -136,6 +181,10 @@ func (v *serveFlags) settle(cmd *cobra.Command) error {
 	}
 	v.o.ActiveTTL = v.activeTTL.value
 	v.o.Store = v.store.value
+	var err error
+	if v.o.Etcd, err = v.etcd.settle(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
+		return err
+	}
 	v.o.Version, v.o.Released = versionText(), released
 	v.o.Clock = clock.System()
 	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.value, v.logLevel.value)
@@ -153,8 +202,16 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 }
 
 func (v *serveFlags) serve(cmd *cobra.Command) error {
-	ctx, stop := untilSignal(cmd.Context())
+	ending := []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}
+	if v.o.Security.Reloads() {
+		// A hang-up asks for files to be read again then, and ends nothing.
+		ending = ending[1:]
+	}
+	ctx, stop := untilSignal(cmd.Context(), ending...)
 	defer stop()
+	if v.o.Security.Reloads() {
+		v.o.Security.Reload = onSignal(ctx, syscall.SIGHUP)
+	}
 	if v.untilEOF {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
@@ -172,7 +229,8 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 		return failed(exitData, "%v", err)
 	case errors.Is(err, etcdstore.ErrInUse), errors.Is(err, server.ErrFolder):
 		return failed(exitUnavailable, "%v; --data names another folder", err)
-	case errors.Is(err, server.ErrAddress), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock), errors.As(err, new(*net.OpError)):
+	case errors.Is(err, server.ErrAddress), errors.Is(err, server.ErrSecurity), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock),
+		errors.Is(err, etcdstore.ErrRefused), errors.Is(err, etcdstore.ErrRequestLimit), errors.Is(err, etcdstore.ErrFiles), errors.As(err, new(*net.OpError)):
 		return failed(exitUnavailable, "%v", err)
 	}
 	return failed(exitOther, "%v", err)

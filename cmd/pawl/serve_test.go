@@ -80,7 +80,7 @@ func TestServeRefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"--debug-listen", "[::]:0"}, "--insecure"},
 		{[]string{"--listen", "7420"}, "host:port"},
 		{[]string{"--listen", "off", "--http", "off"}, "both off"},
-		{[]string{"--store", "zookeeper"}, "embedded, memory"},
+		{[]string{"--store", "zookeeper"}, "embedded, etcd, memory"},
 		{[]string{"--cell", "a/b"}, "1 to 64 letters"},
 		{[]string{"--cell-id", "default"}, "16 hex digits"},
 		{[]string{"--cell", "a", "--cell-id", "b-0123456789abcdef"}, "same name"},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,14 +11,18 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/internal/cell"
 )
 
 func newStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Show the state of the cell",
-		Long:    "Status shows the cell as its active server knows it.\n\n" + exitHelp,
+		Use:   "status",
+		Short: "Show the state of the cell",
+		Long: `Status shows the cell as its active server knows it. When that one gives no answer
+it shows what another says, and "-" for all that only the active one knows.
+
+` + exitHelp,
 		Example: "  pawl status\n  pawl status --json | jq .leases",
 		Args:    noArguments,
 	}
@@ -25,11 +30,7 @@ func newStatus() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
-			var a *linkpb.StatusResponse
-			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
-				a, err = l.Status(ctx, &linkpb.StatusRequest{})
-				return err
-			})
+			a, err := cellStatus(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -43,42 +44,127 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
+// cellStatus asks for the active server's word, and makes do with another's when
+// that cannot be had.
+func cellStatus(ctx context.Context, c *client) (*linkpb.StatusResponse, error) {
+	var a *linkpb.StatusResponse
+	status := func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
+		a, err = l.Status(ctx, &linkpb.StatusRequest{})
+		return err
+	}
+	if err := c.read(ctx, 0, status); err != nil || a.GetActive() {
+		return a, err
+	}
+	said, others := a, c.without(c.served)
+	if to := said.GetActiveLink(); to != "" && !slices.Contains(others, to) {
+		others = slices.Insert(others, 0, to)
+	}
+	for _, server := range others {
+		one := target{servers: []string{server}, how: c.how}.client()
+		asking, cancel := context.WithTimeout(ctx, 2*silentMax)
+		err := one.read(asking, 0, status)
+		cancel()
+		one.close()
+		if err == nil && a.GetActive() {
+			return a, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return said, nil
+}
+
+// roleOf names what a server does for its cell, of an older one as well.
+func roleOf(a *linkpb.StatusResponse) string {
+	switch {
+	case a.GetRole() != "":
+		return a.GetRole()
+	case a.GetActive():
+		return cell.RoleActive
+	case a.GetActiveLink() != "":
+		return cell.RoleStandby
+	}
+	return cell.RoleWaiting
+}
+
 func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
-	bytes := func(n int64) rest.Number { return rest.Number(max(n, 0)) }
+	number := func(n int64) rest.Number { return rest.Number(max(n, 0)) }
 	return rest.StatusBody{
-		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Active: a.GetActive(),
+		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
 		ActiveLink: a.GetActiveLink(), ActiveHTTP: a.GetActiveHttp(), ActiveTTL: rest.Duration(a.GetActiveTtlNano()),
 		Counter: rest.Number(a.GetToken()), CounterAhead: rest.Duration(a.GetCounterAheadNano()),
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
 		Store: a.GetStore(), Batch: rest.Number(a.GetBatch()),
-		StoreUsed: bytes(a.GetStoreUsedBytes()), StoreQuota: bytes(a.GetStoreQuotaBytes()), DiskFree: bytes(a.GetDiskFreeBytes()),
+		StoreUsed: number(a.GetStoreUsedBytes()), StoreQuota: number(a.GetStoreQuotaBytes()), DiskFree: number(a.GetDiskFreeBytes()),
+		StoreHistory: number(a.GetStoreHistory()), StoreWarning: a.GetStoreWarning(),
 		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Version: a.GetVersion(),
+		TLS: a.GetTls(), Auth: a.GetAuth(), Partial: a.GetPartial(),
 	}
 }
 
 func statusRows(s rest.StatusBody) [][]string {
-	active := shown(s.ActiveLink)
-	if s.Active {
-		active += " (this server)"
+	secured := []string{"security", securityOf(s)}
+	if !s.Active {
+		return standbyRows(s, secured)
 	}
 	rows := [][]string{
 		{"cell", shown(s.Cell)},
-		{"active server", active},
+		{"active server", shown(s.ActiveLink) + " (this server)"},
 		{"epoch", strconv.FormatUint(uint64(s.Epoch), 10)},
+	}
+	if s.Partial {
+		return append(rows, []string{"version", shown(s.Version)}, secured,
+			[]string{"", "the rest is for who is admin of all names"})
+	}
+	rows = append(rows, [][]string{
 		{"token counter", fmt.Sprintf("%d (%s the clock)", s.Counter, aheadOf(time.Duration(s.CounterAhead)))},
 		{"sessions", strconv.Itoa(s.Sessions)},
 		{"leases", strconv.Itoa(s.Leases)},
 		{"waiters", strconv.Itoa(s.Waiters)},
 		{"store", fmt.Sprintf("%s, batch %d, %s", shown(s.Store), s.Batch, usageOf(s))},
 		{"version", shown(s.Version)},
-	}
+		secured,
+	}...)
 	if s.Tight {
 		rows = append(rows, []string{"WARNING", "acquires are refused for want of room"})
+	}
+	if s.StoreWarning != "" {
+		rows = append(rows, []string{"WARNING", s.StoreWarning})
 	}
 	if s.RolledBack {
 		rows = append(rows, []string{"WARNING", "store_rolled_back: the log lost acknowledged grants"})
 	}
 	return rows
+}
+
+// standbyRows are those of a server that is not the active one. It knows nothing
+// of what is in the cell.
+func standbyRows(s rest.StatusBody, secured []string) [][]string {
+	active, does := shown(s.ActiveLink)+" (no answer)", "it stands by"
+	if s.Role != cell.RoleStandby {
+		active, does = "-", "it waits for its turn, and knows of no active server"
+	}
+	rows := [][]string{{"cell", shown(s.Cell)}, {"active server", active}, {"this server", does}}
+	for _, unknown := range []string{"epoch", "token counter", "sessions", "leases", "waiters"} {
+		rows = append(rows, []string{unknown, "-"})
+	}
+	rows = append(rows, []string{"store", shown(s.Store)}, []string{"version", shown(s.Version)}, secured)
+	if s.StoreWarning != "" {
+		rows = append(rows, []string{"WARNING", s.StoreWarning})
+	}
+	return rows
+}
+
+func securityOf(s rest.StatusBody) string {
+	text := "no TLS"
+	if s.TLS {
+		text = "TLS"
+	}
+	if s.Auth {
+		return text + ", callers prove who they are"
+	}
+	return text + ", everybody may do everything"
 }
 
 func aheadOf(d time.Duration) string {

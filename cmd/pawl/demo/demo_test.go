@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 
 func TestLedgerShowsALostUpdate(t *testing.T) {
 	// The folder's name has what a data source name would take for its own.
-	book, err := openLedger(filepath.Join(t.TempDir(), "a b?c=d#e%.db"))
+	book, err := openSQLite(filepath.Join(t.TempDir(), "a b?c=d#e%.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestLedgerShowsALostUpdate(t *testing.T) {
 		{entry{"B", 20, 130, 2}, 0},
 		{entry{"A", 10, 120, 1}, 20},
 	} {
-		if err := book.add(t.Context(), book.db, step.e); err != nil {
+		if err := book.add(t.Context(), step.e); err != nil {
 			t.Fatal(err)
 		}
 		all, err := book.entries(t.Context())
@@ -76,7 +76,7 @@ func TestTextIsColouredOnlyWhereAsked(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var b bytes.Buffer
 		tell := Text(&b, colour)
-		tell.Begin(2 * time.Second)
+		tell.Begin(Setting{TTL: 2 * time.Second, Ledger: "SQLite", Guard: "sqlguard"})
 		tell.Half(true)
 		tell.Say(Moment{At: time.Second, Who: "A", What: stepRefused, Token: 7, Text: "REFUSED by the ledger"})
 		tell.Ledger(Outcome{Lost: 20, Entries: []entry{{Who: "opening", Balance: 100}, {Who: "A", Amount: 10, Balance: 110, Token: 7}}})

@@ -3,7 +3,7 @@
 //
 //	pawl demo zombie ──starts──▶ pawl serve            (embedded store)
 //	        │────────starts──▶ worker A ─┐
-//	        │────────starts──▶ worker B ─┴─▶ ledger    (SQLite)
+//	        │────────starts──▶ worker B ─┴─▶ ledger    (SQLite, or PostgreSQL)
 //	        └─SIGSTOP, SIGCONT─▶ A
 //
 // Nothing is mocked: the server is this program's "serve", the workers are this
@@ -13,7 +13,8 @@
 // time.
 //
 // It promises to end no process that it did not start, to leave none behind,
-// even if it is killed itself, and to remove its folder unless it is killed. It
+// even if it is killed itself, and to remove its folder, and its database on
+// PostgreSQL, unless it is killed. It
 // reports success only when both halves came out as told: without the guard an
 // update is lost, with it the late write is refused and nothing is lost.
 package demo

@@ -30,12 +30,13 @@ const killAfter = 3 * time.Second
 
 // start runs this program once more. Lines of its output, or of its log, come
 // through lines. When ctx ends it is killed, a stopped one too.
-func start(ctx context.Context, log bool, args ...string) (*process, error) {
+func start(ctx context.Context, log bool, env []string, args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = append(os.Environ(), env...)
 	// A group of its own: the terminal's signals are for the demo, which ends
 	// its children itself.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -135,7 +136,7 @@ func reasonOf(s step) string {
 
 // startServer runs a server in a folder and returns where it is reached.
 func startServer(ctx context.Context, folder string) (*process, string, error) {
-	p, err := start(ctx, true, "serve", "--listen", "127.0.0.1:0", "--http", "off",
+	p, err := start(ctx, true, nil, "serve", "--listen", "127.0.0.1:0", "--http", "off",
 		"--data", folder, "--store", "embedded", "--log-format", "json", "--until-eof")
 	if err != nil {
 		return nil, "", err
@@ -164,11 +165,13 @@ func startServer(ctx context.Context, folder string) (*process, string, error) {
 	return nil, "", fmt.Errorf("the server did not start: %s", said)
 }
 
-// startWorker runs a worker.
-func startWorker(ctx context.Context, w Worker) (*process, error) {
-	return start(ctx, false, WorkerCommand, "--server", w.Server, "--ledger", w.Ledger, "--name", w.Name,
+// startWorker runs a worker; args and env say where its ledger is.
+func startWorker(ctx context.Context, w Worker, args, env []string) (*process, error) {
+	return start(ctx, false, env, append([]string{
+		WorkerCommand, "--server", w.Server, "--name", w.Name,
 		"--amount", strconv.FormatInt(w.Amount, 10), "--ttl", w.TTL.String(),
-		"--guarded="+strconv.FormatBool(w.Guarded), "--slow="+strconv.FormatBool(w.Slow))
+		"--guarded=" + strconv.FormatBool(w.Guarded), "--slow=" + strconv.FormatBool(w.Slow),
+	}, args...)...)
 }
 
 // WorkerCommand is the hidden subcommand that is a worker.

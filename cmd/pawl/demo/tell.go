@@ -19,9 +19,17 @@ type Moment struct {
 	Text  string
 }
 
+// Setting is where the story takes place.
+type Setting struct {
+	TTL time.Duration
+	// Ledger is the kind of database, Guard what guards it, and Where names it
+	// when it has a name.
+	Ledger, Guard, Where string
+}
+
 // Teller tells the story.
 type Teller interface {
-	Begin(ttl time.Duration)
+	Begin(s Setting)
 	Half(guarded bool)
 	Say(m Moment)
 	Ledger(o Outcome)
@@ -29,11 +37,12 @@ type Teller interface {
 }
 
 // Text tells it to people.
-func Text(w io.Writer, colour bool) Teller { return &text{w, colour} }
+func Text(w io.Writer, colour bool) Teller { return &text{w: w, colour: colour} }
 
 type text struct {
 	w      io.Writer
 	colour bool
+	guard  string
 }
 
 const (
@@ -56,21 +65,26 @@ func (t *text) paint(code, s string) string {
 func (t *text) print(format string, a ...any) { fmt.Fprintf(t.w, format+"\n", a...) }
 
 // Begin implements Teller.
-func (t *text) Begin(ttl time.Duration) {
+func (t *text) Begin(s Setting) {
+	t.guard = s.Guard
+	where := s.Ledger
+	if s.Where != "" {
+		where += " (" + s.Where + ")"
+	}
 	t.print("%s", t.paint(bold, "The zombie: a holder that comes back from the dead"))
 	t.print(`
-A server, two workers, a ledger in SQLite; all of them real processes and files.
+A server, two workers, a ledger in %s; all of them real.
 Each worker takes the lease, reads the balance, adds to it, writes it back.
 A lease has a TTL of %v here. Every lease has a fencing token, a number that only
 goes up: the later the lease, the higher its token.
-`, ttl)
+`, where, s.TTL)
 }
 
 // Half implements Teller.
 func (t *text) Half(guarded bool) {
 	title := "1. Nobody checks the token"
 	if guarded {
-		title = "2. The ledger checks the token (sqlguard)"
+		title = "2. The ledger checks the token (" + t.guard + ")"
 	}
 	t.print("\n%s\n", t.paint(bold, title))
 }
@@ -134,8 +148,15 @@ type jsonLines struct {
 func (j *jsonLines) print(v any) { _ = j.enc.Encode(v) }
 
 // Begin implements Teller.
-func (j *jsonLines) Begin(ttl time.Duration) {
-	j.print(map[string]string{"half": j.half, "what": "begin", "ttl": ttl.String()})
+func (j *jsonLines) Begin(s Setting) {
+	j.print(struct {
+		Half   string `json:"half"`
+		What   string `json:"what"`
+		TTL    string `json:"ttl"`
+		Ledger string `json:"ledger"`
+		Guard  string `json:"guard"`
+		Where  string `json:"where,omitempty"`
+	}{j.half, "begin", s.TTL.String(), s.Ledger, s.Guard, s.Where})
 }
 
 // Half implements Teller.

@@ -3,16 +3,15 @@ package demo
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/guard/sqlguard"
 )
 
 // leaseName is what the workers lock.
@@ -21,10 +20,12 @@ const leaseName = "ledger"
 // Worker is one holder: it adds an amount to the ledger under a lease.
 type Worker struct {
 	Server string
-	Ledger string
-	Name   string
-	Amount int64
-	TTL    time.Duration
+	// Ledger is a SQLite file or, where a Database is named, a table in it.
+	Ledger   string
+	Database string
+	Name     string
+	Amount   int64
+	TTL      time.Duration
 	// Guarded: the ledger checks the fencing token.
 	Guarded bool
 	// Slow: the work between reading and writing lasts until a line is read.
@@ -74,7 +75,7 @@ func (w Worker) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func (w Worker) work(ctx context.Context, goOn <-chan struct{}, report func(step)) error {
-	book, err := openLedger(w.Ledger)
+	book, err := w.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,17 +96,23 @@ func (w Worker) work(ctx context.Context, goOn <-chan struct{}, report func(step
 	return err
 }
 
+func (w Worker) open(ctx context.Context) (ledger, error) {
+	if w.Database != "" {
+		return openPostgres(ctx, os.Getenv(postgresEnv), w.Database, w.Ledger)
+	}
+	return openSQLite(w.Ledger)
+}
+
 // add is what a careful user writes: acquire (and claim), read, act. What it
 // cannot do is to act at the very moment at which it last knew to hold the
 // lease.
-func (w Worker) add(ctx context.Context, client *pawl.Client, book *ledger, goOn <-chan struct{}, report func(step)) error {
-	ledgerGuard := sqlguard.New(book.db, sqlguard.SQLite())
+func (w Worker) add(ctx context.Context, client *pawl.Client, book ledger, goOn <-chan struct{}, report func(step)) error {
 	var options []pawl.AcquireOption
 	if w.Guarded {
-		if err := ledgerGuard.Install(ctx); err != nil {
+		if err := book.install(ctx); err != nil {
 			return err
 		}
-		options = append(options, pawl.Claim(ledgerGuard))
+		options = append(options, pawl.Claim(book))
 	}
 	report(step{Step: stepAsks})
 	lease, err := client.Acquire(ctx, leaseName, options...)
@@ -134,9 +141,9 @@ func (w Worker) add(ctx context.Context, client *pawl.Client, book *ledger, goOn
 	// The lease was looked at a moment ago. A pause may lie in between.
 	e := entry{Who: w.Name, Amount: w.Amount, Balance: balance + w.Amount, Token: lease.Token()}
 	if w.Guarded {
-		err = ledgerGuard.InTx(ctx, lease.Fence(), func(tx *sql.Tx) error { return book.add(ctx, tx, e) })
+		err = book.addUnder(ctx, lease.Fence(), e)
 	} else {
-		err = book.add(ctx, book.db, e)
+		err = book.add(ctx, e)
 	}
 	var stale *guard.StaleError
 	if errors.As(err, &stale) {

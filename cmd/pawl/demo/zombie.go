@@ -19,6 +19,9 @@ type Options struct {
 	TTL   time.Duration
 	Clock clock.Clock
 	Tell  Teller
+	// Postgres is the DSN of a PostgreSQL server for the ledgers, in a database
+	// that is made and dropped; empty: they are SQLite files.
+	Postgres string
 }
 
 // limit bounds the whole demo.
@@ -42,9 +45,18 @@ func Zombie(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	var at place = sqlitePlace{folder}
+	if o.Postgres != "" {
+		if at, err = makePostgres(ctx, o.Postgres); err != nil {
+			return err
+		}
+	}
+	defer func() { err = errors.Join(err, at.remove()) }()
 
-	z := &zombie{o: o, folder: folder, begun: o.Clock.Now()}
-	o.Tell.Begin(o.TTL)
+	z := &zombie{o: o, place: at, begun: o.Clock.Now()}
+	s := at.setting()
+	s.TTL = o.TTL
+	o.Tell.Begin(s)
 	server, address, err := startServer(ctx, filepath.Join(folder, "data"))
 	if err != nil {
 		return err
@@ -72,7 +84,7 @@ func Zombie(ctx context.Context, o Options) (err error) {
 // zombie is a demo that runs.
 type zombie struct {
 	o       Options
-	folder  string
+	place   place
 	address string
 	begun   clock.Reading
 }
@@ -84,8 +96,8 @@ func (z *zombie) say(who, what string, token guard.Token, text string, a ...any)
 }
 
 // half tells the story once. A is stopped between reading and writing and not
-// within a transaction: there it would hold SQLite's write lock, and nobody
-// else could write before it goes on.
+// within a transaction: there it would hold SQLite's write lock, or in PostgreSQL
+// its place under the mark, and no claim could pass before it goes on.
 func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,8 +109,11 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 		p.stop()
 	}
 	z.o.Tell.Half(guarded)
-	path := filepath.Join(z.folder, fmt.Sprintf("ledger-guarded-%t.db", guarded))
-	book, err := openLedger(path)
+	name := "unguarded"
+	if guarded {
+		name = "guarded"
+	}
+	book, args, env, err := z.place.ledger(ctx, name)
 	if err != nil {
 		return o, err
 	}
@@ -106,10 +121,10 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 	if err := book.create(ctx); err != nil {
 		return o, err
 	}
-	w := Worker{Server: z.address, Ledger: path, TTL: z.o.TTL, Guarded: guarded}
+	w := Worker{Server: z.address, TTL: z.o.TTL, Guarded: guarded}
 
 	w.Name, w.Amount, w.Slow = "A", amountA, true
-	a, err := startWorker(ctx, w)
+	a, err := startWorker(ctx, w, args, env)
 	if err != nil {
 		return o, err
 	}
@@ -123,7 +138,7 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 	z.say("A", "stopped", o.First, "is stopped (SIGSTOP), as by a long pause of its machine")
 
 	w.Name, w.Amount, w.Slow = "B", amountB, false
-	b, err := startWorker(ctx, w)
+	b, err := startWorker(ctx, w, args, env)
 	if err != nil {
 		return o, err
 	}

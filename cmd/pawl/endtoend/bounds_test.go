@@ -14,7 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/audit"
+	"github.com/pawlproject/pawl/cmd/pawl/authfile"
+	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
@@ -24,6 +29,8 @@ const root = "../../../"
 
 // bounds are the code's, by the names that docs/bounds.md gives them.
 var bounds = map[string]any{
+	"etcdstore.PrefixMax": etcdstore.PrefixMax,
+
 	"locktable.NameMax":      locktable.NameMax,
 	"locktable.NamesMax":     locktable.NamesMax,
 	"locktable.LabelMax":     locktable.LabelMax,
@@ -40,6 +47,26 @@ var bounds = map[string]any{
 	"locktable.NumbersMax":   locktable.NumbersMax,
 	"locktable.OutcomeKept":  locktable.OutcomeKept,
 
+	"locktable.IdentityShare": locktable.IdentityShare,
+
+	"cell.QueuedDefault": cell.QueuedDefault,
+	"cell.QueuedKept":    cell.QueuedKept,
+
+	"access.StreamsDefault": access.StreamsDefault,
+	"access.StreamsMax":     access.StreamsMax,
+	"access.CredentialMin":  access.CredentialMin,
+	"access.CredentialMax":  access.CredentialMax,
+
+	"authfile.BytesMax":      authfile.BytesMax,
+	"authfile.IdentitiesMax": authfile.IdentitiesMax,
+	"authfile.NameMax":       authfile.NameMax,
+	"authfile.ProofsMax":     authfile.ProofsMax,
+	"authfile.RightsMax":     authfile.RightsMax,
+	"authfile.LimitMax":      authfile.LimitMax,
+	"audit.QueueMax":         audit.QueueMax,
+
+	"link.StreamsPerConnection": link.StreamsPerConnection,
+
 	"locktable.DefaultLimits.LeasesPerSession": locktable.DefaultLimits.LeasesPerSession,
 	"locktable.DefaultLimits.WaitersPerName":   locktable.DefaultLimits.WaitersPerName,
 	"locktable.DefaultLimits.Sessions":         locktable.DefaultLimits.Sessions,
@@ -49,11 +76,36 @@ var bounds = map[string]any{
 	"locktable.DefaultLimits.Observed":         locktable.DefaultLimits.Observed,
 
 	"rest.BodyMax":     rest.BodyMax,
+	"link.MessageMax":  link.MessageMax,
 	"link.OutboxMax":   link.OutboxMax,
 	"link.RequestsMax": link.RequestsMax,
 	"link.HeldMax":     link.HeldMax,
 	"store.BatchMax":   store.BatchMax,
 	"store.InFlight":   store.InFlight,
+}
+
+// unexported are bounds that only their source knows.
+var unexported = map[string]string{
+	"rest.bodyWait":         "cmd/pawl/rest/front.go",
+	"rest.answerWait":       "cmd/pawl/rest/front.go",
+	"cell.queuedMax":        "internal/cell/intake.go",
+	"cell.lineMax":          "internal/cell/intake.go",
+	"cell.turnMax":          "internal/cell/intake.go",
+	"cell.floodMin":         "internal/cell/intake.go",
+	"cell.urgentMax":        "internal/cell/intake.go",
+	"server.filesKept":      "cmd/pawl/server/connections.go",
+	"audit.queuedMax":       "cmd/pawl/audit/log.go",
+	"cell.openMax":          "internal/cell/step.go",
+	"cell.resignMax":        "internal/cell/run.go",
+	"server.resignMax":      "cmd/pawl/server/server.go",
+	"server.connectionsMax": "cmd/pawl/server/connections.go",
+	"audit.refusedMax":      "cmd/pawl/audit/log.go",
+	"kvlog.truncateMax":     "internal/store/kvlog/snapshot.go",
+	"kvlog.foreignMax":      "internal/store/kvlog/claim.go",
+	"main.takeOverMax":      "cmd/pawl/client.go",
+	"pawl.claimTries":       "acquire.go",
+	"pawl.freshTries":       "do.go",
+	"pawl.closeMax":         "client.go",
 }
 
 // quantity is what a bound says: a number, or a number and a unit of time.
@@ -89,6 +141,11 @@ func TestBoundsAreAsDocumented(t *testing.T) {
 	text, err := os.ReadFile(root + "docs/bounds.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	bounds := maps.Clone(bounds)
+	for name, path := range unexported {
+		_, short, _ := strings.Cut(name, ".")
+		bounds[name] = valueOf(t, root+path, short)
 	}
 	named := map[string]bool{}
 	for line := range strings.Lines(string(text)) {

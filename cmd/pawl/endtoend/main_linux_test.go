@@ -41,6 +41,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
+	defer stopCluster()
 	return m.Run()
 }
 

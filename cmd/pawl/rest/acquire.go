@@ -65,7 +65,6 @@ func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBod
 	if err != nil {
 		return nil, invalid(err.Error())
 	}
-	r.Identity = identityOf(ctx)
 	l, err := s.cell.Acquire(ctx, r)
 	if err != nil {
 		return nil, s.refusal(err)

@@ -20,7 +20,7 @@ func TestComplaints(t *testing.T) {
 		{"/v1/leases", `{"name":1}`, `body.name: a text in quotes was expected`},
 		{"/v1/leases", `{"name":"a","nmae":"b"}`, `"nmae" is not known`},
 		{"/v1/leases", `[]`, `body: an object in braces was expected`},
-		{"/v1/leases", `name=a`, `the body is not JSON`},
+		{"/v1/leases", `name=a`, `the body is not JSON; an object was expected`},
 	} {
 		a := c.refused(400, "invalid", "POST", tc.path, tc.body)
 		if got := a.text("detail"); !strings.Contains(got, tc.says) || strings.HasPrefix(got, "body: the") || strings.Contains(got, "property") {

@@ -30,13 +30,19 @@ const (
 // for us and whole, and gives errors of the routing the shape of all others.
 type front struct {
 	mux     *http.ServeMux
+	door    Door
+	service *service
 	allowed func(host string) bool
 	now     func() time.Time
 	// takesBody tells the patterns that have a body from those that must not.
-	takesBody map[string]bool
+	takesBody map[string]bodyRule
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Answers hold ids and texts of others: nobody shall keep them, or take them for
+	// a page.
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	h, pattern := f.mux.Handler(r)
 	if path.Clean(r.URL.Path) != r.URL.Path {
 		// The mux would send the caller to another path, without an empty part or
@@ -50,7 +56,15 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Health is asked for by address and by whatever name a balancer uses.
 	if pattern != livePattern && pattern != readyPattern && !f.allowed(r.Host) {
 		problem(locktable.Denied, "this server does not answer for the host "+clip(r.Host)+
-			"; expected the loopback, the address it listens on, or a name given by --http-host").write(w)
+			"; expected the loopback, the address it listens on, a host that it advertises or has a certificate for, or one given by --http-host").write(w)
+		return
+	}
+	r, err := f.admit(r, pattern)
+	if err != nil {
+		var p *Problem
+		if errors.As(f.service.refusal(err), &p) {
+			p.write(w)
+		}
 		return
 	}
 	if p := f.checkQuery(r); p != nil {
@@ -61,7 +75,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	f.mux.ServeHTTP(&deadlineWriter{ResponseWriter: w, now: f.now}, r)
+	f.mux.ServeHTTP(w, r)
 }
 
 // noRoute lets the mux say why, and says it in our words. A missing path is
@@ -112,32 +126,33 @@ func (f *front) checkQuery(r *http.Request) *Problem {
 // the watch on the connection, and with it the request.
 func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string) *Problem {
 	takes := f.takesBody[pattern]
-	if takes {
+	if takes == bodyWanted {
 		if p := jsonType(r); p != nil {
 			return p
 		}
 	}
-	c := http.NewResponseController(w)
-	// Not every writer has deadlines. The one for writing is left over from the
-	// answer before this one.
-	_ = c.SetWriteDeadline(time.Time{})
-	_ = c.SetReadDeadline(f.now().Add(bodyWait))
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyMax))
-	_ = c.SetReadDeadline(time.Time{})
-	var tooBig *http.MaxBytesError
+	b, err := io.ReadAll(io.LimitReader(r.Body, BodyMax+1))
 	switch {
-	case errors.As(err, &tooBig):
-		return invalid("the body is too large; expected at most 512 KiB")
 	case err != nil:
 		return invalid("the body did not arrive whole within 10s")
+	case len(b) > BodyMax:
+		w.Header().Set("Connection", "close") // nobody reads the rest
+		return invalid("the body is too large; expected at most 512 KiB")
 	}
-	if !takes {
-		if rest := bytes.TrimSpace(b); len(rest) > 0 && string(rest) != "{}" {
-			return invalid("this request takes no body")
-		}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	rest := bytes.TrimSpace(b)
+	none := len(rest) == 0 || string(rest) == "{}"
+	switch {
+	case takes == bodyRefused && !none:
+		return invalid("this request takes no body")
+	case takes == bodyRefused, takes == bodyAllowed && none:
 		r.Body = http.NoBody
 		r.ContentLength = 0
 		return nil
+	case takes == bodyAllowed:
+		if p := jsonType(r); p != nil {
+			return p
+		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(b))
 	r.ContentLength = int64(len(b))
@@ -195,6 +210,20 @@ func HostCheck(address string, names []string) func(host string) bool {
 		a, err := netip.ParseAddr(h)
 		return err == nil && (wide || a.Unmap().IsLoopback())
 	}
+}
+
+// bounded gives every request bodyWait for its body, until takeBody has it. A
+// request that is refused before keeps that deadline: the server reads a body
+// that nobody wanted, before it answers, and would wait for one that never comes.
+func bounded(h http.Handler, now func() time.Time) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not every writer has deadlines. The one for writing is left over from the
+		// answer before this one.
+		c := http.NewResponseController(w)
+		_ = c.SetWriteDeadline(time.Time{})
+		_ = c.SetReadDeadline(now().Add(bodyWait))
+		h.ServeHTTP(&deadlineWriter{ResponseWriter: w, now: now}, r)
+	})
 }
 
 // deadlineWriter gives a client a bounded time to take its answer, counted from

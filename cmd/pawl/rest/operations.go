@@ -15,7 +15,7 @@ import (
 // refusals that may come, and that no body is read by huma, which would leave
 // its deadline behind.
 func operation[I, O any](
-	api huma.API, takesBody map[string]bool, method, path, id, summary string, refusals []int,
+	api huma.API, takesBody map[string]bodyRule, method, path, id, summary string, refusals []int,
 	do func(context.Context, *I) (*O, error),
 ) {
 	op := huma.Operation{
@@ -26,7 +26,7 @@ func operation[I, O any](
 		MaxBodyBytes:    BodyMax,
 		BodyReadTimeout: -1,
 		Errors: append([]int{
-			http.StatusBadRequest, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable,
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable,
 		}, refusals...),
 		Responses: map[string]*huma.Response{},
 	}
@@ -34,13 +34,28 @@ func operation[I, O any](
 	// huma describes what its own errors would be; ours have other statuses.
 	delete(op.Responses, "422")
 	delete(op.Responses, "500")
-	takesBody[method+" "+path] = method == http.MethodPost && !noBody[id]
+	switch {
+	case method != http.MethodPost:
+	case mayHaveBody[id]:
+		takesBody[method+" "+path] = bodyAllowed
+	default:
+		takesBody[method+" "+path] = bodyWanted
+	}
 }
 
-// noBody are the operations by POST that take nothing but their path.
-var noBody = map[string]bool{"renew-session": true, "renew-lease": true}
+// mayHaveBody are the operations by POST that their path can be enough for.
+var mayHaveBody = map[string]bool{"renew-session": true, "renew-lease": true}
 
-func (s *service) register(api huma.API, takesBody map[string]bool) {
+// bodyRule says whether a request has a body.
+type bodyRule uint8
+
+const (
+	bodyRefused bodyRule = iota
+	bodyAllowed
+	bodyWanted
+)
+
+func (s *service) register(api huma.API, takesBody map[string]bodyRule) {
 	gone := []int{http.StatusNotFound}
 	operation(api, takesBody, http.MethodPost, "/v1/sessions", "open-session",
 		"Open a session", nil, s.openSession)
@@ -69,7 +84,7 @@ type empty struct{}
 // SessionBody answers the opening and every renewal.
 type SessionBody struct {
 	Session string   `json:"session"`
-	TTL     Duration `json:"ttl"`
+	TTL     Duration `json:"ttl" doc:"What this request is good for as a renewal, from when it was sent."`
 }
 
 type openSessionInput struct {
@@ -84,7 +99,7 @@ func (s *service) openSession(ctx context.Context, in *openSessionInput) (*body[
 	if err != nil {
 		return nil, invalid(err.Error())
 	}
-	id, granted, err := s.cell.OpenSession(ctx, ttl, in.Body.Label, identityOf(ctx))
+	id, granted, err := s.cell.OpenSession(ctx, ttl, in.Body.Label)
 	if err != nil {
 		return nil, s.refusal(err)
 	}
@@ -99,16 +114,33 @@ func ttlOf(d *Duration) (time.Duration, error) {
 	return time.Duration(*d), locktable.ValidTTL(time.Duration(*d))
 }
 
-// identityOf is the caller's identity. There are none until callers can be told
-// apart: everybody is the same one.
-func identityOf(context.Context) string { return "" }
-
 type sessionInput struct {
 	Session string `path:"session" doc:"Id of a session."`
 }
 
-func (s *service) renewSession(ctx context.Context, in *sessionInput) (*body[SessionBody], error) {
-	ttl, err := s.cell.RenewSession(ctx, in.Session)
+// renewBody may go with a renewal.
+type renewBody struct {
+	TTL *Duration `json:"ttl,omitempty" doc:"Another TTL from now on, 1s to 24h; absent: the one that was asked for last."`
+}
+
+func (b *renewBody) ttl() (time.Duration, error) {
+	if b == nil {
+		return 0, nil
+	}
+	return ttlOf(b.TTL)
+}
+
+type renewSessionInput struct {
+	Session string `path:"session" doc:"Id of a session."`
+	Body    *renewBody
+}
+
+func (s *service) renewSession(ctx context.Context, in *renewSessionInput) (*body[SessionBody], error) {
+	want, err := in.Body.ttl()
+	if err != nil {
+		return nil, invalid(err.Error())
+	}
+	ttl, err := s.cell.RenewSession(ctx, in.Session, want)
 	if err != nil {
 		return nil, s.refusal(err)
 	}
@@ -134,8 +166,17 @@ type RenewalBody struct {
 	Reason   string `json:"reason,omitempty" doc:"Why, while breaking."`
 }
 
-func (s *service) renewLease(ctx context.Context, in *leaseInput) (*body[RenewalBody], error) {
-	l, err := s.cell.RenewLease(ctx, in.Lease)
+type renewLeaseInput struct {
+	Lease string `path:"lease" doc:"Id of a lease."`
+	Body  *renewBody
+}
+
+func (s *service) renewLease(ctx context.Context, in *renewLeaseInput) (*body[RenewalBody], error) {
+	want, err := in.Body.ttl()
+	if err != nil {
+		return nil, invalid(err.Error())
+	}
+	l, err := s.cell.RenewLease(ctx, in.Lease, want)
 	if err != nil {
 		return nil, s.refusal(err)
 	}
@@ -201,7 +242,7 @@ type BreakBody struct {
 
 func (s *service) breakLease(ctx context.Context, in *breakInput) (*body[BreakBody], error) {
 	b := locktable.Break{
-		Name: in.Body.Name, Reason: in.Body.Reason, Now: in.Body.Now, Identity: identityOf(ctx),
+		Name: in.Body.Name, Reason: in.Body.Reason, Now: in.Body.Now,
 	}
 	b.Token = guard.Token(in.Body.Token)
 	ended, err := s.cell.Break(ctx, b)

@@ -43,6 +43,9 @@ func (p *Problem) ContentType(string) string { return problemType }
 
 // GetHeaders implements huma.HeadersError.
 func (p *Problem) GetHeaders() http.Header {
+	if p.Status == http.StatusUnauthorized {
+		return http.Header{"Www-Authenticate": {`Bearer realm="pawl"`}}
+	}
 	if p.RetryAfter == nil {
 		return nil
 	}

@@ -19,19 +19,23 @@ type fake struct {
 
 func (f fake) Info() cell.Info { return f.info }
 
-func (f fake) OpenSession(context.Context, time.Duration, string, string) (string, time.Duration, error) {
+func (f fake) OpenSession(context.Context, time.Duration, string) (string, time.Duration, error) {
 	return "", 0, f.err
 }
 
-func (f fake) RenewSession(context.Context, string) (time.Duration, error) { return 0, f.err }
-func (f fake) CloseSession(context.Context, string) error                  { return f.err }
+func (f fake) RenewSession(context.Context, string, time.Duration) (time.Duration, error) {
+	return 0, f.err
+}
+func (f fake) CloseSession(context.Context, string) error { return f.err }
 
 func (f fake) Acquire(context.Context, cell.AcquireRequest) (cell.Lease, error) {
 	return cell.Lease{}, f.err
 }
 
-func (f fake) RenewLease(context.Context, string) (cell.Renewal, error) { return cell.Renewal{}, f.err }
-func (f fake) Release(context.Context, string) error                    { return f.err }
+func (f fake) RenewLease(context.Context, string, time.Duration) (cell.Renewal, error) {
+	return cell.Renewal{}, f.err
+}
+func (f fake) Release(context.Context, string) error { return f.err }
 
 func (f fake) List(context.Context, locktable.List) (locktable.Page, error) {
 	return locktable.Page{}, f.err

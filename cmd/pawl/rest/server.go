@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -19,11 +20,11 @@ import (
 // Cell is what the HTTP interface asks; *cell.Cell is one.
 type Cell interface {
 	Info() cell.Info
-	OpenSession(ctx context.Context, ttl time.Duration, label, identity string) (session string, granted time.Duration, err error)
-	RenewSession(ctx context.Context, session string) (ttl time.Duration, err error)
+	OpenSession(ctx context.Context, ttl time.Duration, label string) (session string, granted time.Duration, err error)
+	RenewSession(ctx context.Context, session string, want time.Duration) (ttl time.Duration, err error)
 	CloseSession(ctx context.Context, session string) error
 	Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error)
-	RenewLease(ctx context.Context, lease string) (cell.Renewal, error)
+	RenewLease(ctx context.Context, lease string, want time.Duration) (cell.Renewal, error)
 	Release(ctx context.Context, lease string) error
 	List(ctx context.Context, l locktable.List) (locktable.Page, error)
 	Break(ctx context.Context, b locktable.Break) (ended bool, err error)
@@ -40,12 +41,24 @@ type Options struct {
 	AllowedHost func(host string) bool
 	// Metrics answers /metrics.
 	Metrics http.Handler
-	Logger  *slog.Logger
+	// Door lets callers in; nil: everybody is. The cell must be one that asks who
+	// calls, then.
+	Door Door
+	// TLS and Auth are shown in the status.
+	TLS, Auth bool
+	Logger    *slog.Logger
+}
+
+// Door lets callers in; *desk.Desk is one. Errors are *cell.RefusedError.
+type Door interface {
+	Admit(ctx context.Context, verb string) (*access.Caller, error)
+	Metrics(ctx context.Context) error
 }
 
 type service struct {
 	cell           Cell
 	version, store string
+	tls, auth      bool
 	log            *slog.Logger
 }
 
@@ -60,9 +73,9 @@ const (
 
 // NewHandler returns the HTTP interface of a cell.
 func NewHandler(o Options) (http.Handler, error) {
-	s := &service{cell: o.Cell, version: o.Version, store: o.Store, log: o.Logger}
+	s := &service{cell: o.Cell, version: o.Version, store: o.Store, tls: o.TLS, auth: o.Auth, log: o.Logger}
 	mux := http.NewServeMux()
-	f := &front{mux: mux, allowed: o.AllowedHost, now: o.Clock.Wall, takesBody: map[string]bool{}}
+	f := &front{mux: mux, door: o.Door, service: s, allowed: o.AllowedHost, now: o.Clock.Wall, takesBody: map[string]bodyRule{}}
 
 	// The mux's own patterns name the operations that take a body.
 	huma.ValidateStrictCasing = true
@@ -73,7 +86,8 @@ func NewHandler(o Options) (http.Handler, error) {
 				Title:   "pawl",
 				Version: o.Version,
 				Description: "Locks and leases with fencing tokens. " +
-					"Ids of sessions and leases are capabilities: whoever knows one may act on it.",
+					"Ids of sessions and leases are capabilities: whoever knows one, and is the same identity, may act on it. " +
+					"Where callers prove who they are they do so by \"Authorization: Bearer CREDENTIAL\" or by a client certificate.",
 			},
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
@@ -104,7 +118,7 @@ func NewHandler(o Options) (http.Handler, error) {
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		problem(locktable.Denied, "the request comes from another origin").write(w)
 	}))
-	return cross.Handler(f), nil
+	return bounded(cross.Handler(f), f.now), nil
 }
 
 // live says that the process answers. Whether it serves is readiness: killing a
@@ -129,7 +143,6 @@ func (s *service) ready(w http.ResponseWriter, _ *http.Request) {
 
 func plain(w http.ResponseWriter, code int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_, _ = fmt.Fprintln(w, line)
 }

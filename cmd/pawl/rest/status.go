@@ -9,7 +9,8 @@ import (
 type StatusBody struct {
 	Cell  string `json:"cell"`
 	Epoch Number `json:"epoch" doc:"Number of the active server's tenure."`
-	// Active and what follows say which server decides.
+	// Role, Active and what follows say which server decides.
+	Role         string   `json:"role" enum:"active,standby,waiting" doc:"What this server does for the cell: it is the active one, it stands by while another is, or it waits and knows of no active one. Only the active one knows the cell: the numbers that another shows say nothing."`
 	Active       bool     `json:"active" doc:"This server is the active one."`
 	ActiveLink   string   `json:"active_link"`
 	ActiveHTTP   string   `json:"active_http"`
@@ -24,9 +25,14 @@ type StatusBody struct {
 	StoreUsed    Number   `json:"store_used_bytes"`
 	StoreQuota   Number   `json:"store_quota_bytes" doc:"0: unknown."`
 	DiskFree     Number   `json:"disk_free_bytes" doc:"0: unknown."`
+	StoreHistory Number   `json:"store_history_revisions" doc:"How many revisions of its past the store keeps; 0: unknown."`
+	StoreWarning string   `json:"store_warning,omitempty" doc:"What an operator should do something about. Absent where there is nothing."`
 	Tight        bool     `json:"tight" doc:"Acquires are refused for want of room."`
 	RolledBack   bool     `json:"store_rolled_back" doc:"The log lost acknowledged grants."`
 	Version      string   `json:"version"`
+	TLS          bool     `json:"tls" doc:"Connections are secured."`
+	Auth         bool     `json:"auth" doc:"Callers prove who they are."`
+	Partial      bool     `json:"partial,omitempty" doc:"The caller may not see the state in full: all numbers but the epoch are left out. Absent otherwise."`
 }
 
 func (s *service) status(ctx context.Context, _ *struct{}) (*body[StatusBody], error) {
@@ -36,11 +42,12 @@ func (s *service) status(ctx context.Context, _ *struct{}) (*body[StatusBody], e
 	}
 	return &body[StatusBody]{StatusBody{
 		Cell: st.Cell, Epoch: Number(st.Epoch),
-		Active: st.Active, ActiveLink: st.ActiveLink, ActiveHTTP: st.ActiveHTTP, ActiveTTL: Duration(st.ActiveTTL),
+		Role: st.Role(), Active: st.Active, ActiveLink: st.ActiveLink, ActiveHTTP: st.ActiveHTTP, ActiveTTL: Duration(st.ActiveTTL),
 		Counter: Number(st.Token), CounterAhead: Duration(st.Ahead.Round(time.Microsecond)),
 		Sessions: st.Sessions, Leases: st.Leases, Waiters: st.Waiters,
 		Store: s.store, Batch: Number(st.Batch),
 		StoreUsed: Number(max(st.Usage.Used, 0)), StoreQuota: Number(max(st.Usage.Quota, 0)), DiskFree: Number(max(st.Usage.Free, 0)),
-		Tight: st.Tight, RolledBack: st.RolledBack, Version: s.version,
+		StoreHistory: Number(max(st.Usage.History, 0)), StoreWarning: st.Usage.Warning,
+		Tight: st.Tight, RolledBack: st.RolledBack, Version: s.version, TLS: s.tls, Auth: s.auth, Partial: st.Partial,
 	}}, nil
 }

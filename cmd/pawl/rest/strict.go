@@ -19,6 +19,9 @@ func decodeStrict(data []byte, v any) error {
 		return errors.New("the body is not valid UTF-8")
 	}
 	if err := checkKeys(data); err != nil {
+		if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && start[0] != '{' && errors.As(err, new(*json.SyntaxError)) {
+			return errors.New("the body is not JSON; an object was expected, such as {\"name\":\"orders/7\"}")
+		}
 		return err
 	}
 	if loneSurrogate(data) {

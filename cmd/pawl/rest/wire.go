@@ -126,6 +126,7 @@ type HolderBody struct {
 	Shared    bool      `json:"shared"`
 	Slot      uint32    `json:"slot"`
 	Breaking  bool      `json:"breaking" doc:"The holder was asked to let go and has not done so yet."`
+	Identity  string    `json:"identity,omitempty" doc:"Who the holder is, where callers prove that; the label is what it says itself."`
 }
 
 func holderBody(h locktable.Holder) HolderBody {
@@ -138,6 +139,7 @@ func holderBody(h locktable.Holder) HolderBody {
 		Shared:    h.Shared,
 		Slot:      h.Slot,
 		Breaking:  h.Breaking,
+		Identity:  h.Identity,
 	}
 }
 
@@ -146,6 +148,8 @@ type WaiterBody struct {
 	Holder string `json:"holder" doc:"Public handle of the waiter's session; empty: it will have one of its own."`
 	Label  string `json:"label"`
 	Shared bool   `json:"shared"`
+	// Identity is as a holder's.
+	Identity string `json:"identity,omitempty"`
 }
 
 // LockBody is a name that is held, waited for, or closed.
@@ -169,7 +173,7 @@ func lockBody(l locktable.Lock) LockBody {
 		b.Holders = append(b.Holders, holderBody(h))
 	}
 	for _, w := range l.Waiters {
-		b.Waiters = append(b.Waiters, WaiterBody{Holder: w.Handle, Label: w.Label, Shared: w.Shared})
+		b.Waiters = append(b.Waiters, WaiterBody{Holder: w.Handle, Label: w.Label, Shared: w.Shared, Identity: w.Identity})
 	}
 	return b
 }

@@ -2,23 +2,24 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
-	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/bearer"
 )
 
 // Off switches a listener off.
@@ -37,19 +38,11 @@ func CheckAddress(flag, address string, insecure bool) error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%s is %q; expected a port from 0 to 65535 (0: a free one)", flag, address)
 	}
-	if insecure || loopback(host) {
+	if insecure || bearer.Loopback(host) {
 		return nil
 	}
-	return fmt.Errorf("%s is %s, which others can reach: without TLS and an auth file only the loopback is allowed; "+
-		"--insecure says that whoever can reach it may do everything", flag, address)
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+	return fmt.Errorf("%s is %s, which others can reach: without TLS (--tls-cert, --tls-key) and an auth file (--auth-file) "+
+		"only the loopback is allowed; --insecure says that whoever can reach it may do everything", flag, address)
 }
 
 // notListening says why an address cannot be listened on, and what to do.
@@ -76,10 +69,10 @@ const askMax = time.Second
 func pawlAt(address string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), askMax)
 	defer cancel()
-	if conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials())); err == nil {
-		_, err = linkpb.NewLinkClient(conn).Status(ctx, &linkpb.StatusRequest{})
-		_ = conn.Close() // nothing is under way
-		if err == nil {
+	// Whose certificate it is does not matter: nothing is told to who answers.
+	anybody := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true})
+	for _, creds := range []credentials.TransportCredentials{insecure.NewCredentials(), anybody} {
+		if linkAt(ctx, address, creds) {
 			return true
 		}
 	}
@@ -92,25 +85,22 @@ func pawlAt(address string) bool {
 		return false
 	}
 	defer res.Body.Close()
-	var status struct{ Cell string }
-	return json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&status) == nil && status.Cell != ""
+	var shown struct{ Cell string }
+	return json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&shown) == nil && shown.Cell != ""
 }
 
-// reachedAt is where others reach a listener: a listener on every address is
-// reached by this host's name.
-func reachedAt(l net.Listener) string {
-	if l == nil {
-		return ""
-	}
-	a := l.Addr().String()
-	host, port, err := net.SplitHostPort(a)
+// linkAt reports whether a link answers, if only to ask who is there.
+func linkAt(ctx context.Context, address string, creds credentials.TransportCredentials) bool {
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
 	if err != nil {
-		return a
+		return false
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		if name, err := os.Hostname(); err == nil {
-			return net.JoinHostPort(name, port)
+	defer conn.Close()
+	_, err = linkpb.NewLinkClient(conn).Status(ctx, &linkpb.StatusRequest{})
+	for _, d := range status.Convert(err).Details() {
+		if r, ok := d.(*linkpb.RefusedDetail); ok {
+			return r.GetRefused().GetReason() == linkpb.Reason_REASON_UNAUTHENTICATED
 		}
 	}
-	return a
+	return err == nil
 }

@@ -5,13 +5,22 @@ import (
 	"net/http/pprof"
 )
 
-// debugHandler serves profiles.
-func debugHandler() http.Handler {
+// debugHandler serves profiles to whoever is on this machine. Pages of the web that
+// a browser on it shows are not: not under a name of theirs that leads here, and not
+// by sending it here from their own.
+func debugHandler(allowed func(host string) bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := r.Header.Get("Sec-Fetch-Site")
+		if !allowed(r.Host) || site != "" && site != "none" && site != "same-origin" {
+			http.Error(w, "profiles are for this machine alone: the host is another one's, or the request another site's", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }

@@ -14,12 +14,13 @@ import (
 
 // metricsHandler answers /metrics. No label is a name, a session or anything
 // else that users make up, so the number of series is fixed.
-func metricsHandler(c *cell.Cell, o Options) http.Handler {
+func metricsHandler(c *cell.Cell, o Options, s *security) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCellMetrics(c, o.Version),
+		newSecurityMetrics(s),
 	)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError})
 }
@@ -30,6 +31,7 @@ type cellMetrics struct {
 	version  string
 	counters []counter
 	gauges   []gauge
+	waits    []histogram
 	build    *prometheus.Desc
 }
 
@@ -54,18 +56,20 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 		return 0
 	}
 	return &cellMetrics{
-		cell: c, version: version,
+		cell: c, version: version, waits: histograms(),
 		build: prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
 		counters: []counter{
 			{desc("leases_granted_total", "Leases granted."), func(s *cell.Stats) uint64 { return s.Granted.Load() }},
-			{desc("requests_done_total", "Releases, checks and closings answered as asked."), func(s *cell.Stats) uint64 { return s.Done.Load() }},
+			{desc("leases_released_total", "Leases released as asked."), func(s *cell.Stats) uint64 { return s.Released.Load() }},
+			{desc("checks_total", "Questions whether a lease is held that were answered with yes."), func(s *cell.Stats) uint64 { return s.Checked.Load() }},
+			{desc("sessions_closed_total", "Sessions closed as asked."), func(s *cell.Stats) uint64 { return s.Left.Load() }},
 			{desc("renewals_total", "Renewals answered."), func(s *cell.Stats) uint64 { return s.Renewed.Load() }},
 			{desc("requests_refused_total", "Requests refused, for whatever reason."), func(s *cell.Stats) uint64 { return s.Refused.Load() }},
 			{desc("sessions_opened_total", "Sessions opened or attached to."), func(s *cell.Stats) uint64 { return s.Opened.Load() }},
 			{desc("streams_closed_total", "Streams that were told that their session has ended or moved."), func(s *cell.Stats) uint64 { return s.Closed.Load() }},
 			{desc("log_batches_total", "Batches that landed in the store."), func(s *cell.Stats) uint64 { return s.Batches.Load() }},
-			{desc("log_events_total", "Events in them."), func(s *cell.Stats) uint64 { return s.Events.Load() }},
-			{desc("log_bytes_total", "Bytes of them."), func(s *cell.Stats) uint64 { return s.Bytes.Load() }},
+			{desc("log_events_total", "Events in the batches that landed."), func(s *cell.Stats) uint64 { return s.Events.Load() }},
+			{desc("log_bytes_total", "Bytes of the batches that landed."), func(s *cell.Stats) uint64 { return s.Bytes.Load() }},
 			{desc("store_confirms_total", "Confirmations of the tenure by the store."), func(s *cell.Stats) uint64 { return s.Confirms.Load() }},
 			{desc("tenures_total", "Tenures that this server began."), func(s *cell.Stats) uint64 { return s.Tenures.Load() }},
 			{desc("snapshots_total", "Snapshots published."), func(s *cell.Stats) uint64 { return s.Snapshots.Load() }},
@@ -81,6 +85,9 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("store_used_bytes", "Bytes that the store uses."), func(s cell.Status) float64 { return float64(s.Usage.Used) }},
 			{desc("store_quota_bytes", "Bytes that the store may use; 0: unknown."), func(s cell.Status) float64 { return float64(s.Usage.Quota) }},
 			{desc("disk_free_bytes", "Bytes free under the data folder; 0: unknown."), func(s cell.Status) float64 { return float64(s.Usage.Free) }},
+			{desc("store_full", "1 while the store takes no writes at all: etcd's quota alarm."), func(s cell.Status) float64 { return bit(s.Usage.Full) }},
+			{desc("store_history_revisions", "Revisions of its past that the store keeps; 0: unknown."), func(s cell.Status) float64 { return float64(s.Usage.History) }},
+			{desc("store_warning", "1 while the store needs an operator: see status."), func(s cell.Status) float64 { return bit(s.Usage.Warning != "") }},
 			{desc("store_tight", "1 while acquires are refused for want of room."), func(s cell.Status) float64 { return bit(s.Tight) }},
 			{desc("store_rolled_back", "1 when the log was found to have lost acknowledged grants."), func(s cell.Status) float64 { return bit(s.RolledBack) }},
 		},
@@ -96,6 +103,9 @@ func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, g := range m.gauges {
 		ch <- g.desc
 	}
+	for _, h := range m.waits {
+		ch <- h.desc
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -104,6 +114,9 @@ func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	stats := m.cell.Stats()
 	for _, c := range m.counters {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
+	}
+	for _, h := range m.waits {
+		ch <- h.metric(stats)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusMax)
 	defer cancel()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // The stores that a server can be told to use.
 const (
 	StoreEmbedded = "embedded"
+	StoreEtcd     = "etcd"
 	StoreMemory   = "memory"
 )
 
@@ -26,9 +28,27 @@ type opened struct {
 	close  func() error
 }
 
-// openStore opens the store of o. For a fresh cell it draws the cell's id, of
-// which a fresh member's cluster must not be independent.
+// Etcd says how a cluster that others run is reached. Endpoints and Prefix are
+// needed; the rest is as in etcdstore.ExternalOptions.
+type Etcd struct {
+	Endpoints []string
+	Prefix    string
+	TLS       etcdstore.TLS
+	User      string
+	Password  func() (string, error)
+}
+
+// openStore opens the store of o.
 func openStore(ctx context.Context, o *Options) (*opened, error) {
+	if o.Store == StoreEtcd {
+		return openExternal(ctx, o)
+	}
+	return openOwn(ctx, o)
+}
+
+// openOwn opens a store that nobody else can reach. For a fresh cell it draws
+// the cell's id, of which a fresh member's cluster must not be independent.
+func openOwn(ctx context.Context, o *Options) (*opened, error) {
 	fresh, err := isFresh(*o)
 	if err != nil {
 		return nil, err
@@ -55,6 +75,25 @@ func openStore(ctx context.Context, o *Options) (*opened, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close}, nil
+}
+
+// openExternal opens a cell in somebody's etcd. With a clock that cannot be
+// right it goes on only where there is a cell already.
+func openExternal(ctx context.Context, o *Options) (*opened, error) {
+	e, err := etcdstore.OpenExternal(ctx, etcdstore.ExternalOptions{
+		Dir: o.Data, Endpoints: o.Etcd.Endpoints, Prefix: o.Etcd.Prefix, TLS: o.Etcd.TLS,
+		User: o.Etcd.User, Password: o.Etcd.Password, ActiveTTL: o.ActiveTTL, Clock: o.Clock, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if wrong := checkClock(o.Clock.Wall(), o.Released); wrong != nil {
+		there, err := e.HasCell(ctx)
+		if err != nil || !there {
+			return nil, errors.Join(wrong, err, e.Close())
+		}
 	}
 	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close}, nil
 }

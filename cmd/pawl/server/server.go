@@ -17,7 +17,7 @@ import (
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/link"
+	"github.com/pawlproject/pawl/internal/desk"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -26,11 +26,17 @@ import (
 type Options struct {
 	// Link, HTTP and Debug are addresses to listen on, or Off.
 	Link, HTTP, Debug string
+	// AdvertiseLink and AdvertiseHTTP are the addresses that clients are sent to
+	// while this server is the active one, host or host:port; empty: where it
+	// listens.
+	AdvertiseLink, AdvertiseHTTP string
 	// HTTPHosts are further names that HTTP requests may be addressed to.
 	HTTPHosts []string
 	Data      string
 	Store     string
-	Cell      string
+	// Etcd, for StoreEtcd alone.
+	Etcd Etcd
+	Cell string
 	// CellID is the id to go on with after a wipe; empty: none.
 	CellID string
 	// TokenFloor is what the next token shall be above; 0: nothing.
@@ -41,6 +47,7 @@ type Options struct {
 	Released time.Time
 	Clock    clock.Clock
 	Logger   *slog.Logger
+	Security Security
 }
 
 // What keeps a server from starting, and a restart will not mend.
@@ -66,6 +73,11 @@ const (
 
 // Run serves until ctx ends, which is no error, or until it cannot go on.
 func Run(ctx context.Context, o Options) (err error) {
+	guarded, err := secure(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, guarded.close()) }()
 	doors, err := open(o)
 	if err != nil {
 		return err
@@ -83,31 +95,36 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 
+	at := advertised(doors, o)
+	guarded.checkNames(at, o)
 	c := cell.New(cell.Options{
-		Store: st.store, Node: store.Node{ID: st.node, Link: reachedAt(doors.link), HTTP: reachedAt(doors.http)},
+		Store: st.store, Node: store.Node{ID: st.node, Link: at.link, HTTP: at.http},
 		Clock: o.Clock, Name: o.Cell, CellID: o.CellID, ActiveTTL: o.ActiveTTL, TokenFloor: o.TokenFloor, Logger: o.Logger,
+		Ended: guarded.ended(),
 	})
 	serving, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(serving) }()
 
-	fronts, err := doors.serve(c, o)
+	still := make(chan struct{})
+	defer close(still)
+	go guarded.follow(still)
+	fronts, err := doors.serve(c, o, guarded)
 	if err != nil {
 		stop(nil)
 		return errors.Join(err, <-ended)
 	}
-	o.Logger.Info("listening", "cell", o.Cell, "store", o.Store, "link", doors.linkAddress(), "http", doors.httpAddress(), "version", o.Version)
+	o.Logger.Info("listening", "cell", o.Cell, "store", o.Store, "link", doors.linkAddress(), "http", doors.httpAddress(),
+		"advertised link", at.link, "advertised http", at.http, "version", o.Version)
 
-	select {
-	case err = <-ended:
-		ended <- err
-	case err = <-fronts:
-	case <-st.failed():
-		err = st.err()
-	case <-c.Ready():
-		o.Logger.Info("ready", "cell", c.Info().Cell, "epoch", c.Info().Epoch)
+	ready := c.Ready()
+	for waits := true; waits; {
+		waits = false
 		select {
+		case <-ready:
+			o.Logger.Info("ready", "cell", c.Info().Cell, "epoch", c.Info().Epoch)
+			ready, waits = nil, true
 		case err = <-ended:
 			ended <- err
 		case err = <-fronts:
@@ -116,8 +133,6 @@ func Run(ctx context.Context, o Options) (err error) {
 		case <-ctx.Done():
 			o.Logger.Info("stopping", "cause", context.Cause(ctx))
 		}
-	case <-ctx.Done():
-		o.Logger.Info("stopping", "cause", context.Cause(ctx))
 	}
 
 	// First the tenure, so that whoever takes over need not wait for the rest.
@@ -159,6 +174,7 @@ func open(o Options) (*doors, error) {
 			d.close()
 			return nil, fmt.Errorf("%w: %s", ErrAddress, notListening(l.flag, l.address, err))
 		}
+		*l.to = &turnstile{Listener: *l.to, limit: connectionsOf(filesMax()), clock: o.Clock, log: o.Logger, flag: l.flag}
 	}
 	return d, nil
 }
@@ -183,11 +199,12 @@ func addressOf(l net.Listener) string {
 
 // serve lets requests in. The channel delivers when one of the doors closes by
 // itself.
-func (d *doors) serve(c *cell.Cell, o Options) (<-chan error, error) {
+func (d *doors) serve(c *cell.Cell, o Options, s *security) (<-chan error, error) {
 	closed := make(chan error, 3)
 	if d.link != nil {
-		d.grpc = grpc.NewServer(link.ServerOptions()...)
-		link.New(c, link.Options{Clock: o.Clock, Logger: o.Logger, Version: o.Version, Store: o.Store}).Register(d.grpc)
+		l := s.newLink(c, o)
+		d.grpc = grpc.NewServer(s.grpcOptions(l)...)
+		l.Register(d.grpc)
 		go func() {
 			if err := d.grpc.Serve(d.link); err != nil {
 				closed <- fmt.Errorf("serve gRPC: %w", err)
@@ -195,19 +212,21 @@ func (d *doors) serve(c *cell.Cell, o Options) (<-chan error, error) {
 		}()
 	}
 	if d.http != nil {
+		asked := desk.New(c, s.gate, s.witness())
 		h, err := rest.NewHandler(rest.Options{
-			Cell: c, Clock: o.Clock, Version: o.Version, Store: o.Store,
-			AllowedHost: rest.HostCheck(d.http.Addr().String(), o.HTTPHosts),
-			Metrics:     metricsHandler(c, o), Logger: o.Logger,
+			Cell: asked, Door: asked, TLS: s.certs != nil, Auth: !s.gate.Open(), Clock: o.Clock, Version: o.Version, Store: o.Store,
+			AllowedHost: answersFor(d, o, s),
+			Metrics:     metricsHandler(c, o, s), Logger: o.Logger,
 		})
 		if err != nil {
 			return nil, err
 		}
 		d.web = webServer(h, o.Logger)
+		d.web.TLSConfig = s.webTLS()
 		go serveWeb(d.web, d.http, "HTTP", closed)
 	}
 	if d.debug != nil {
-		d.inspect = webServer(debugHandler(), o.Logger)
+		d.inspect = webServer(debugHandler(rest.HostCheck(d.debug.Addr().String(), nil)), o.Logger)
 		go serveWeb(d.inspect, d.debug, "debug", closed)
 	}
 	return closed, nil
@@ -221,7 +240,13 @@ func webServer(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 func serveWeb(s *http.Server, l net.Listener, what string, closed chan<- error) {
-	if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	serve := s.Serve
+	if s.TLSConfig != nil {
+		s.Protocols = new(http.Protocols)
+		s.Protocols.SetHTTP1(true)
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		closed <- fmt.Errorf("serve %s: %w", what, err)
 	}
 }

@@ -78,7 +78,7 @@ type wrong struct{ clock.Clock }
 func (wrong) Wall() time.Time { return time.Unix(3600, 0) }
 
 func TestReachedAt(t *testing.T) {
-	if got := reachedAt(nil); got != "" {
+	if got := reachedAt(nil, ""); got != "" {
 		t.Errorf("no listener is reached at %q", got)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,7 +86,7 @@ func TestReachedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if got := reachedAt(l); got != l.Addr().String() {
+	if got := reachedAt(l, ""); got != l.Addr().String() {
 		t.Errorf("a listener on the loopback is reached at %q", got)
 	}
 	wide, err := net.Listen("tcp4", "0.0.0.0:0")
@@ -98,7 +98,7 @@ func TestReachedAt(t *testing.T) {
 	if err != nil {
 		t.Skip("this host has no name")
 	}
-	if host, _, err := net.SplitHostPort(reachedAt(wide)); err != nil || host != name {
+	if host, _, err := net.SplitHostPort(reachedAt(wide, "")); err != nil || host != name {
 		t.Errorf("a listener on every address is reached at %q (%v)", host, err)
 	}
 }

@@ -77,6 +77,7 @@ type spec struct {
 	Contain   Contain
 	Deaf      bool     // the watcher does not act after the start
 	Before    []string // a command that ends by executing the run
+	Late      bool     // the command ends when the run is about to stop with it
 }
 
 // tell is what a test says to a run, or to a shell.
@@ -175,11 +176,15 @@ func mainRun() int {
 			_ = json.NewEncoder(report).Encode(answer{})
 		}
 	}()
-	o, err := Run(ctx, Job{
+	job := Job{
 		Args: s.Args, Env: Environ(os.Environ(), "PAWL_NAME=orders/7"),
 		KillAfter: s.KillAfter, Margin: s.Margin, Contain: s.Contain,
 		Notice: func(line string) { fmt.Fprintln(os.Stderr, "run:", line) },
-	}, lease)
+	}
+	if s.Late {
+		job.stopping = endsFirst
+	}
+	o, err := Run(ctx, job, lease)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 	}

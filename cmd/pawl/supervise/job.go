@@ -45,6 +45,10 @@ type Job struct {
 	Losing func(string)
 	// Overdue, if set, says for how long and why the lease was not renewed.
 	Overdue func() string
+
+	// stopping, if set, is called before this process stops itself with its
+	// command: by tests of what happens in between.
+	stopping func(*run)
 }
 
 // passedOn are the signals that go on to the command's group.

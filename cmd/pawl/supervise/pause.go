@@ -35,8 +35,8 @@ func (r *run) handOver() bool {
 //     sees the job stopped. Continued, we ask the server first: hours may have
 //     passed.
 func (r *run) pause(ctx context.Context, by syscall.Signal) {
-	if runs(r.command) {
-		return // it has been continued since
+	if runs(r.command) || unix.Kill(r.command, 0) == unix.ESRCH {
+		return // it has been continued since, or has ended
 	}
 	wants := by == syscall.SIGTTIN || by == syscall.SIGTTOU
 	if wants && r.tty.ours() {
@@ -58,6 +58,9 @@ func (r *run) pause(ctx context.Context, by syscall.Signal) {
 		}
 	}
 	r.tty.restore()
+	if r.job.stopping != nil {
+		r.job.stopping(r)
+	}
 	stopMyself()
 	if !r.check(ctx, r.window().Term) {
 		r.losing("the lease is not known to be ours any more: the command is not continued")

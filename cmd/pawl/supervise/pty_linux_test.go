@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -396,29 +395,6 @@ func TestCtrlZAndTheLeaseIsLost(t *testing.T) {
 	s.exits("70 pawl lease_lost KILL")
 	for line := range s.said {
 		t.Errorf("the command went on: %q", line)
-	}
-}
-
-// Stopped past its deadline: the watcher ends the command, and the run comes
-// back to say so.
-func TestCtrlZPastTheDeadline(t *testing.T) {
-	s := pausedByCtrlZ(t, spec{TTL: 5 * time.Second, KillAfter: 3 * time.Second})
-	shell, err := unix.Getsid(s.run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := s.outcome()
-	// By TERM, or by KILL when the command stopped for the terminal once more
-	// before it could hear of TERM; the run then stops with it again.
-	if got := o.String(); got != "70 pawl lease_lost TERM" && got != "70 pawl lease_lost KILL" {
-		t.Errorf("outcome %q, want the lease lost", got)
-	}
-	e := next(t, s.events, "the shell sees its job end")
-	for e.Kind == "stopped" {
-		e = next(t, s.events, "the shell sees its job end")
-	}
-	if e.Kind != "exited" || e.Code != o.Code || e.Front != shell {
-		t.Errorf("the shell sees %+v, want an end with %d and its terminal back", e, o.Code)
 	}
 }
 

@@ -89,6 +89,7 @@ type watcher struct {
 	asked   bool // the command was asked to end, no renewal counts
 	gone    bool // the lease is known not to be ours any more
 	halted  bool // the command is stopped
+	told    bool // the run was told of a stop: it may stop itself, however late
 }
 
 // start starts the command and reports whether there is one.
@@ -229,7 +230,7 @@ func (w *watcher) poll() bool {
 	case c.exited:
 		return true
 	case c.stopped != 0:
-		w.halted = true
+		w.halted, w.told = true, true
 		w.reports.send(report{Kind: reportStopped, Signal: c.stopped})
 	case c.continued:
 		w.halted = false
@@ -287,7 +288,7 @@ func (w *watcher) finish(lost bool) {
 	status, _, left := sweep(w.command, nil, w.cgroup, w.children)
 	w.cgroup.remove()
 	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Left: left && !lost, Lost: lost})
-	if w.halted {
+	if w.told {
 		w.wake(unix.Getppid())
 	}
 }
@@ -299,9 +300,10 @@ const wakeGap = 20 * time.Millisecond
 // with its command: nobody else would tell it that there is nothing to wait for.
 // It may stop late:
 //
-//  1. The command stops; the run is told, and has not been scheduled yet.
-//  2. The deadline passes: the command is killed, the end is reported.
-//  3. The run handles what it was told first, and stops itself.
+//  1. The command stops; the run is told, and finds it stopped.
+//  2. The command ends: at its deadline, continued to hear of it or killed, or by
+//     somebody else's doing. The end is reported.
+//  3. The run goes on with what it was told first, and stops itself.
 //
 // So the watcher stays until the run has closed the orders, which it does when
 // it has heard of the end, or by its own end.

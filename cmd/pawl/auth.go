@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl/cmd/pawl/authfile"
+	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+func newAuth() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "auth",
+		Short: "Make credentials, and check the file that says who may do what",
+		Long: `Auth makes what "serve --auth-file" needs. It asks no server. docs/security.md
+describes the file.`,
+		Args: unknown,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAuthNew(), newAuthHash(), newAuthCheck())
+	return cmd
+}
+
+func newAuthNew() *cobra.Command {
+	var prefix, out, file string
+	var allow []string
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Draw a credential, and print the identity for the auth file",
+		Long: `New draws a credential of 256 random bits and prints it, this once, and the lines
+for the auth file, which has its hash alone. With --out the credential goes to a
+new file that only its owner can read, as --credential-file and
+PAWL_CREDENTIAL_FILE take it. With --file the lines go to the end of the auth file,
+which is made if there is none, and are not printed. Without it they belong below
+the line "identities:".`,
+		Example: `  pawl auth new billing --prefix billing/
+  pawl auth new billing --prefix billing/ --allow read,hold --out billing.credential --file auth.yaml`,
+		Args: names("NAME"),
+	}
+	f := cmd.Flags()
+	f.StringVar(&prefix, "prefix", "", "prefix of the names that the rights are for; '': every name (required)")
+	f.StringSliceVar(&allow, "allow", []string{"read", "hold"}, "rights: read, hold, break, admin")
+	f.StringVar(&out, "out", "", "new file for the credential")
+	f.StringVar(&file, "file", "", "auth file that the identity is added to; it is made when it is not there")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var rights []access.Right
+		for _, a := range allow {
+			r, err := access.ParseRight(a)
+			if err != nil {
+				return usage(cmd, "--allow: %v", err)
+			}
+			rights = append(rights, r)
+		}
+		if !cmd.Flags().Changed("prefix") {
+			return usage(cmd, "--prefix is missing; expected that of the names, or '' for every name")
+		}
+		if prefix != "" {
+			if err := locktable.ValidName(prefix); err != nil {
+				return usage(cmd, "--prefix: %v", err)
+			}
+		}
+		secret := access.NewCredential()
+		entry := authfile.Line(args[0], access.DigestOf(secret), prefix, rights)
+		if _, err := authfile.Parse([]byte("identities:\n" + entry)); err != nil {
+			return usage(cmd, "NAME: %v", err)
+		}
+		more := ""
+		if file != "" {
+			var err error
+			if more, err = addition(cmd, file, entry); err != nil {
+				return err
+			}
+		}
+		if out != "" {
+			if err := writeNew(out, secret+"\n"); err != nil {
+				return failed(exitOther, "--out: %v", err)
+			}
+		}
+		if file != "" {
+			if err := appendTo(file, more); err != nil {
+				return failed(exitOther, "--file: %v", err)
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s is in %s; a server that runs reads it upon HUP\n", shown(args[0]), shown(file))
+			entry = ""
+		}
+		w := cmd.OutOrStdout()
+		if out == "" {
+			fmt.Fprintf(w, "# The credential of %s. It is shown this once; keep it where only its owner reads.\n%s\n", shown(args[0]), secret)
+			if entry != "" {
+				fmt.Fprintf(w, "\n# For the auth file, below \"identities:\":\n")
+			}
+		}
+		fmt.Fprint(w, entry)
+		return nil
+	}
+	return cmd
+}
+
+// addition is what the auth file gets, checked with all that is there.
+func addition(cmd *cobra.Command, file, entry string) (string, error) {
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", failed(exitOther, "--file: %v", err)
+	}
+	more, err := authfile.Add(old, entry)
+	if err != nil {
+		return "", usage(cmd, "--file: %s does not take it at its end: %v", file, err)
+	}
+	return more, nil
+}
+
+// appendTo adds to the end of a file, in one write: half an entry allows nothing. A
+// new one is for its owner alone.
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// writeNew writes a file that was not there, for its owner alone.
+func writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func newAuthHash() *cobra.Command {
+	return &cobra.Command{
+		Use:   "hash",
+		Short: "Print the hash of a credential that the standard input holds",
+		Long: fmt.Sprintf(`Hash reads a credential from the standard input and prints its hash as it stands in
+the auth file. The credential must be drawn at random: %d characters at least. A
+password that somebody thought of is none: its hash can be guessed.`, access.CredentialMin),
+		Example: `  openssl rand -hex 32 | tee billing.credential | pawl auth hash`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			raw, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), access.CredentialMax+3))
+			if err != nil {
+				return failed(exitOther, "read the standard input: %v", err)
+			}
+			secret := strings.TrimRight(string(raw), "\r\n")
+			if err := errors.Join(access.CheckCredential(secret), bearer.Check(secret)); err != nil {
+				return usage(cmd, "%v", err)
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), access.DigestOf(secret))
+			return nil
+		},
+	}
+}
+
+func newAuthCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check an auth file",
+		Long: `Check reads an auth file as "serve --auth-file" does, and says what is wrong with
+it, before a server is told (HUP) to read it.`,
+		Example: `  pawl auth check auth.yaml && systemctl reload pawl`,
+		Args:    names("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, open, err := authfile.Read(args[0])
+			if err != nil {
+				return usage(cmd, "%v", err)
+			}
+			if open {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: others than its owner may read or write %s; chmod 600 is enough\n", shown(args[0]))
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d identities\n", p.Len())
+			return nil
+		},
+	}
+}

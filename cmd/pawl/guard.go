@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/guard"
+)
+
+const guardHelp = `The database is named by --dsn, by a file (--dsn-file) or by $PAWL_DSN, in this
+order: postgres://USER@HOST:PORT/DATABASE, or "host=… dbname=…", is PostgreSQL,
+sqlite:PATH is a SQLite file. Others on this machine can read arguments: leave a
+password to the file, the variable, PGPASSWORD or ~/.pgpass. It is never printed.
+
+Exit codes: 0 done, 64 invalid usage, 65 no guard is installed there, 69 the
+database is unreachable or gave no answer, 70 stale: the resource has seen a
+higher token, 75 other work is in the way, 77 the database does not allow it, 1
+refused for another reason, such as the token of another cell.`
+
+// guardWaitDefault is how long a claim waits for work under lower tokens.
+const guardWaitDefault = 10 * time.Second
+
+func newGuard() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "guard",
+		Short:   "Install a database's guard, see and raise its marks",
+		Long:    "Guard is for the guards of databases, which refuse a fencing token that has been\novertaken: PostgreSQL (pgguard) and SQLite (sqlguard).",
+		Example: "  pawl guard ddl --dialect postgres | psql -1 -v ON_ERROR_STOP=1\n  pawl guard seen orders/7\n  pawl run orders/7 -- sh -c 'pawl guard claim orders/7 && ./settle'",
+		Args:    unknown,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newGuardDDL(), newGuardSeen(), newGuardClaim())
+	return cmd
+}
+
+// markBody is a resource's mark. Token and cell are nil when it has none.
+type markBody struct {
+	Resource string      `json:"resource"`
+	Slot     int         `json:"slot,omitempty"`
+	Token    *rest.Token `json:"fencing_token,omitempty"`
+	Cell     *string     `json:"cell,omitempty"`
+}
+
+func markOf(l line, token guard.Token, cell string) markBody {
+	b := markBody{Resource: l.resource, Slot: l.slot}
+	if token != 0 {
+		b.Token, b.Cell = (*rest.Token)(&token), &cell
+	}
+	return b
+}
+
+func newGuardSeen() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "seen RESOURCE",
+		Short: "Show the highest token that a resource has seen",
+		Long: `Seen reads the mark of RESOURCE: the highest fencing token that the database has
+committed for it, and the cell that it is held to.
+
+` + slotHelp + "\n\n" + guardHelp,
+		Example: "  pawl guard seen orders/7 --dsn postgres://app@db/shop\n  PAWL_DSN=sqlite:./ledger.db pawl guard seen ledger --json",
+		Args:    names("RESOURCE"),
+	}
+	at, slot := databaseFlags(cmd.Flags()), slotFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		l, err := lineFor(cmd, args[0], *slot)
+		if err != nil {
+			return err
+		}
+		return at.with(cmd, guardWaitDefault, func(ctx context.Context, db *guarded) error {
+			s, err := db.Seen(ctx, l.resource)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				return printJSON(out, markOf(l, s.Seen, s.Cell))
+			}
+			if s.Seen == 0 {
+				return printTable(out, [][]string{{l.String(), "has seen no token yet: the first claim opens it"}})
+			}
+			return printTable(out, [][]string{{"RESOURCE", "SEEN", "CELL"}, {l.String(), s.Seen.String(), shown(s.Cell)}})
+		})
+	}
+	return cmd
+}
+
+func newGuardClaim() *cobra.Command {
+	var token, cell string
+	var asJSON, other bool
+	wait := durationFlag{value: guardWaitDefault}
+	cmd := &cobra.Command{
+		Use:   "claim RESOURCE",
+		Short: "Raise a resource's mark to a token",
+		Long: `Claim raises the mark of RESOURCE to a fencing token, and returns when no work
+under a lower one is open or will ever commit: what is read afterwards can be acted
+upon. Under "pawl run" the token and the cell are those of its lease ($PAWL_FENCE
+and $PAWL_CELL), and RESOURCE must be its name: its token shows nothing at the
+resource of another name, but shuts out who holds that one. --other-resource says
+that it is meant, as where one lease stands for several resources; a --token that
+is given is taken as meant. Claiming again does no harm.
+
+` + slotHelp + "\n\n" + guardHelp,
+		Example: "  pawl guard claim orders/7 --token 1883217361279398 --cell default-6ce356a4db8c0116\n  pawl run orders/7 -- sh -c 'pawl guard claim orders/7 && ./settle'",
+		Args:    names("RESOURCE"),
+	}
+	f := cmd.Flags()
+	at, slot := databaseFlags(f), slotFlag(f)
+	f.BoolVar(&other, "other-resource", false, "RESOURCE is meant, although the lease that this runs under is of another name")
+	f.StringVar(&token, "token", "", "fencing token; $PAWL_FENCE when absent")
+	f.StringVar(&cell, "cell", "", "id of the cell that granted it; $PAWL_CELL when absent")
+	f.VarP(&wait, "wait", "w", "how long to wait for open work under lower tokens; 0s: not at all")
+	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		l, err := lineFor(cmd, args[0], *slot)
+		if err == nil && token == "" && !other {
+			err = checkOwn(cmd, l)
+		}
+		if err != nil {
+			return err
+		}
+		f, err := fenceOf(cmd, l.resource, token, cell)
+		if err != nil {
+			return err
+		}
+		if wait.value < 0 || wait.value > time.Hour {
+			return usage(cmd, "--wait is %v; expected 0s to 1h", wait.value)
+		}
+		return at.with(cmd, wait.value, func(ctx context.Context, db *guarded) error {
+			if err := db.Claim(ctx, f); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), markOf(l, f.Token, f.Cell))
+			}
+			return printTable(cmd.OutOrStdout(), [][]string{{l.String(), "is claimed with token " + f.Token.String() + " of cell " + shown(f.Cell)}})
+		})
+	}
+	return cmd
+}
+
+// fenceOf settles what is claimed.
+func fenceOf(cmd *cobra.Command, resource, token, cell string) (guard.Fence, error) {
+	either := func(flag, env, value string) (string, error) {
+		if value == "" {
+			value = os.Getenv(env)
+		}
+		if value == "" {
+			return "", usage(cmd, "--%s is missing, and %s is not set", flag, env)
+		}
+		return value, nil
+	}
+	text, err := either("token", "PAWL_FENCE", token)
+	if err != nil {
+		return guard.Fence{}, err
+	}
+	if cell, err = either("cell", "PAWL_CELL", cell); err != nil {
+		return guard.Fence{}, err
+	}
+	n, err := guard.ParseToken(text)
+	if err != nil {
+		return guard.Fence{}, usage(cmd, "--token is %.40q; expected a fencing token, a number from 1 to 2^53-1", text)
+	}
+	f := guard.Fence{Resource: resource, Token: n, Cell: cell}
+	if err := f.Validate(); err != nil {
+		return guard.Fence{}, usage(cmd, "%s", textOf(err))
+	}
+	return f, nil
+}
+
+// databaseNamed is which database a command is told to use.
+type databaseNamed struct{ dsn, file string }
+
+const dsnEnv = "PAWL_DSN"
+
+func databaseFlags(f *pflag.FlagSet) *databaseNamed {
+	at := &databaseNamed{}
+	f.StringVar(&at.dsn, "dsn", "", "the database; $"+dsnEnv+" when absent")
+	f.StringVar(&at.file, "dsn-file", "", "file that holds the DSN, instead of --dsn")
+	return at
+}
+
+// settle returns the DSN and where it stood.
+func (at *databaseNamed) settle(cmd *cobra.Command) (dsn, from string, err error) {
+	switch given := cmd.Flags().Changed; {
+	case given("dsn") && given("dsn-file"):
+		return "", "", usage(cmd, "both --dsn and --dsn-file are given; expected one")
+	case given("dsn"):
+		return at.dsn, "--dsn", nil
+	case given("dsn-file"):
+		dsn, err := readSecret(at.file)
+		if err != nil {
+			return "", "", usage(cmd, "--dsn-file: %v", err)
+		}
+		return strings.TrimSpace(dsn), at.file, nil
+	}
+	if dsn = os.Getenv(dsnEnv); dsn == "" {
+		return "", "", usage(cmd, "no database is named: --dsn, --dsn-file or %s is missing", dsnEnv)
+	}
+	return dsn, dsnEnv, nil
+}
+
+// with opens the database, does its work there and finds the code for what went
+// wrong.
+func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(context.Context, *guarded) error) error {
+	dsn, from, err := at.settle(cmd)
+	if err != nil {
+		return err
+	}
+	db, err := openGuarded(dsn, wait)
+	if errors.Is(err, errDSN) {
+		return usage(cmd, "%s names no database that is known here: %v", from, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer db.close()
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	bounded, cancel := context.WithTimeout(ctx, wait+callMax)
+	defer cancel()
+	err = do(bounded, db)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case bounded.Err() != nil:
+		return failed(exitUnavailable, "no answer from the database in time: %s", db.textOf(err))
+	}
+	return db.failed(err)
+}
+
+// guardCodes are the codes of the guards' errors. What a guard refused is told
+// in its own words.
+var guardCodes = []struct {
+	is   error
+	code int
+}{
+	{guard.ErrStale, exitLost},
+	{guard.ErrForeign, exitOther},
+	{guard.ErrMalformed, exitUsage},
+	{guard.ErrMissing, exitUsage},
+	{guard.ErrUnknown, exitUnavailable},
+}
+
+func (db *guarded) failed(err error) error {
+	for _, k := range guardCodes {
+		if errors.Is(err, k.is) {
+			return failed(k.code, "%s", db.textOf(err))
+		}
+	}
+	code, advice := db.explain(err)
+	return failed(code, "%s%s", db.textOf(err), advice)
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "modernc.org/sqlite" // the driver behind sqlguard
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/guard/pgguard"
+	"github.com/pawlproject/pawl/guard/sqlguard"
+)
+
+// errDSN: no kind of database that is known here is named so. What the drivers
+// say of a name that they cannot read is not passed on: it may hold a password.
+var errDSN = errors.New(`expected postgres://USER@HOST:PORT/DATABASE, "host=HOST dbname=DATABASE", or sqlite:PATH`)
+
+// marks are the guard of an open database.
+type marks interface {
+	Seen(ctx context.Context, resource string) (guard.State, error)
+	Claim(ctx context.Context, f guard.Fence) error
+}
+
+// guarded is an open database.
+type guarded struct {
+	marks
+	close func()
+	// secrets must not be printed, whoever's words they stand in.
+	secrets []string
+	// explain finds the exit code of an error of this kind of database, and what
+	// to do about it.
+	explain func(err error) (code int, advice string)
+}
+
+// textOf is what may be printed of an error, on one line. The driver tells a line
+// for each way in which it tried to connect.
+func (db *guarded) textOf(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, " ")
+	for _, s := range db.secrets {
+		text = strings.ReplaceAll(text, s, "xxxxx")
+	}
+	return text
+}
+
+func openGuarded(dsn string, wait time.Duration) (*guarded, error) {
+	kind, path, _ := strings.Cut(dsn, ":")
+	keyword, _, keywords := strings.Cut(dsn, "=")
+	switch {
+	case kind == "sqlite" && path != "":
+		return openSQLite(path, wait)
+	case kind == "postgres", kind == "postgresql", keywords && !strings.ContainsAny(keyword, ":/"):
+		return openPostgres(dsn, wait)
+	}
+	return nil, errDSN
+}
+
+func openSQLite(path string, wait time.Duration) (*guarded, error) {
+	// The driver would make what is missing.
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return nil, failed(exitUnavailable, "no database %s: %v", path, errors.Unwrap(err))
+	case info.IsDir():
+		return nil, failed(exitUnavailable, "no database %s: it is a folder", path)
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, failed(exitUnavailable, "no database %s: %v", path, err)
+	}
+	dsn := url.URL{Scheme: "file", Path: full, RawQuery: fmt.Sprintf("mode=rw&_pragma=busy_timeout(%d)", wait.Milliseconds())}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, errDSN
+	}
+	return &guarded{marks: sqlguard.New(db, sqlguard.SQLite()), close: func() { _ = db.Close() }, explain: explainSQLite}, nil
+}
+
+// Primary result codes of SQLite.
+const (
+	sqlitePerm     = 3
+	sqliteReadOnly = 8
+	sqliteCantOpen = 14
+	sqliteNotADB   = 26
+)
+
+func explainSQLite(err error) (code int, advice string) {
+	switch {
+	case errors.Is(err, sqlguard.ErrNotInstalled):
+		return exitData, "; \"pawl guard ddl --dialect sqlite\" prints what makes it"
+	case errors.Is(err, sqlguard.ErrBusy):
+		return exitNotAcquired, ""
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err); ok {
+		switch e.Code() & 0xff {
+		case sqliteNotADB:
+			return exitData, ""
+		case sqliteCantOpen:
+			return exitUnavailable, ""
+		case sqlitePerm, sqliteReadOnly:
+			return exitDenied, ""
+		}
+	}
+	return exitOther, ""
+}
+
+// postgresMarks tells whom a claim waited for in vain.
+type postgresMarks struct{ pgguard.Guard }
+
+func (m postgresMarks) Claim(ctx context.Context, f guard.Fence) error {
+	err := m.Guard.Claim(ctx, f)
+	if !errors.Is(err, pgguard.ErrBusy) {
+		return err
+	}
+	blockers, listing := m.Blockers(ctx, f.Resource)
+	if listing != nil {
+		return err
+	}
+	for _, b := range blockers {
+		who := fmt.Sprintf("process %d", b.PID)
+		if b.Prepared != "" {
+			who = "the prepared transaction " + shown(b.Prepared)
+		}
+		if b.Token != 0 {
+			who += " with token " + b.Token.String()
+		}
+		err = fmt.Errorf("%w; in the way is %s (role %s, application %s, %s) since %s",
+			err, who, shown(b.Role), shown(b.Application), shown(b.State), b.Since.UTC().Format(time.RFC3339))
+	}
+	return err
+}
+
+func openPostgres(dsn string, wait time.Duration) (*guarded, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, errDSN
+	}
+	config.MaxConns, config.MinConns = 2, 0
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "pawl guard"
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, errDSN
+	}
+	return &guarded{
+		marks: postgresMarks{pgguard.New(pool).Wait(max(wait, time.Millisecond))}, close: pool.Close,
+		secrets: secretsOf(config.ConnConfig.Password), explain: explainPostgres,
+	}, nil
+}
+
+// secretsOf are the forms in which a password may show.
+func secretsOf(password string) []string {
+	if password == "" {
+		return nil
+	}
+	return []string{password, url.QueryEscape(password), url.PathEscape(password), url.UserPassword("", password).String()[1:]}
+}
+
+func explainPostgres(err error) (code int, advice string) {
+	e, said := errors.AsType[*pgconn.PgError](err)
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	switch {
+	case said && strings.HasPrefix(e.Code, "28"): // invalid authorization
+		return exitDenied, ""
+	case unconnected:
+		return exitUnavailable, ""
+	case errors.Is(err, pgguard.ErrNotInstalled):
+		return exitData, "; \"pawl guard ddl --dialect postgres\" prints what makes it"
+	case errors.Is(err, pgguard.ErrBusy):
+		return exitNotAcquired, ""
+	case errors.Is(err, pgguard.ErrForbidden):
+		return exitDenied, ""
+	case !said:
+		return exitUnavailable, ""
+	}
+	return exitOther, ""
+}

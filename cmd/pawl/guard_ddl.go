@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl/guard/pgguard"
+	"github.com/pawlproject/pawl/guard/sqlguard"
+)
+
+func newGuardDDL() *cobra.Command {
+	dialect := choiceFlag{of: []string{"postgres", "sqlite"}}
+	var enforce, enforceRows, grant []string
+	cmd := &cobra.Command{
+		Use:   "ddl",
+		Short: "Print the SQL that makes a database's guard",
+		Long: `Ddl prints the migration that makes the guard's tables, and for PostgreSQL its
+functions, for those who keep their schema elsewhere. Run it in one transaction;
+running it again changes nothing.
+
+With --enforce every statement that writes TABLE, by whatever program, must stand
+in a transaction that entered RESOURCE; with --enforce-rows each row belongs to the
+resource that the text in COLUMN names, behind PREFIX. --grant lets a role use the
+guard. TABLE is written as in SQL.
+
+Exit codes: 0 done, 64 invalid usage.`,
+		Example: `  pawl guard ddl --dialect postgres | psql -1 -v ON_ERROR_STOP=1
+  pawl guard ddl --dialect postgres --enforce accounts=billing --grant app
+  pawl guard ddl --dialect postgres --enforce-rows orders=id:orders/
+  pawl guard ddl --dialect sqlite | sqlite3 ledger.db`,
+		Args: noArguments,
+	}
+	f := cmd.Flags()
+	f.Var(&dialect, "dialect", "the database")
+	f.StringArrayVar(&enforce, "enforce", nil, "TABLE=RESOURCE, several times for several tables (postgres)")
+	f.StringArrayVar(&enforceRows, "enforce-rows", nil, "TABLE=COLUMN or TABLE=COLUMN:PREFIX, several times for several tables (postgres)")
+	f.StringArrayVar(&grant, "grant", nil, "role that shall use the guard, several times for several roles (postgres)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var text string
+		switch dialect.value {
+		case "postgres":
+			more, err := postgresRules(enforce, enforceRows, grant)
+			if err != nil {
+				return usage(cmd, "%v", err)
+			}
+			text = pgguard.DDL() + more
+		case "sqlite":
+			if len(enforce)+len(enforceRows)+len(grant) > 0 {
+				return usage(cmd, "--enforce, --enforce-rows and --grant are for postgres: SQLite has no sessions that a trigger could tell apart, and no roles")
+			}
+			text = strings.Join(sqlguard.SQLite().DDL(), ";\n\n") + ";\n"
+		default:
+			return usage(cmd, "--dialect is missing; expected one of %s", strings.Join(dialect.of, ", "))
+		}
+		if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
+			return fmt.Errorf("print the migration: %w", err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// postgresRules is what follows the migration.
+func postgresRules(enforce, enforceRows, grant []string) (string, error) {
+	var b strings.Builder
+	for _, e := range enforce {
+		table, resource, err := pairOf("--enforce", "RESOURCE", e)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "SELECT pawl.enforce(%s::regclass, %s);\n", sqlText(table), sqlText(resource))
+	}
+	for _, e := range enforceRows {
+		table, column, err := pairOf("--enforce-rows", "COLUMN", e)
+		if err != nil {
+			return "", err
+		}
+		column, prefix, _ := strings.Cut(column, ":")
+		fmt.Fprintf(&b, "SELECT pawl.enforce_rows(%s::regclass, %s, %s);\n", sqlText(table), sqlText(column), sqlText(prefix))
+	}
+	for _, role := range grant {
+		if role == "" {
+			return "", errors.New("--grant names no role")
+		}
+		to := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
+		fmt.Fprintf(&b, "GRANT USAGE ON SCHEMA pawl TO %s;\nGRANT SELECT ON ALL TABLES IN SCHEMA pawl TO %s;\nGRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl TO %s;\n", to, to, to)
+	}
+	if b.Len() == 0 {
+		return "", nil
+	}
+	return "\n-- What was asked for beside.\n" + b.String(), nil
+}
+
+func pairOf(flag, what, given string) (table, value string, err error) {
+	table, value, ok := strings.Cut(given, "=")
+	if !ok || table == "" || value == "" || strings.HasPrefix(value, ":") {
+		return "", "", fmt.Errorf("%s is %q; expected TABLE=%s", flag, given, what)
+	}
+	if strings.ContainsRune(given, 0) {
+		return "", "", fmt.Errorf("%s is %q; a NUL cannot be written", flag, given)
+	}
+	return table, value, nil
+}
+
+// sqlText is s as a constant of SQL, which reads the same whatever the settings
+// of the session.
+func sqlText(s string) string {
+	plain := true
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\'':
+			b.WriteString("''")
+		case r == '\\':
+			plain = false
+			b.WriteString(`\\`)
+		case unicode.IsControl(r):
+			plain = false
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	if plain {
+		return "'" + b.String() + "'"
+	}
+	return "E'" + b.String() + "'"
+}

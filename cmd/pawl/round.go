@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/reach"
+)
+
+// round asks every server of a cell once, and those that they send it to.
+type round struct {
+	*client
+	next []string
+	// again: a try may have taken effect although its answer was lost.
+	again bool
+	// What came of it: the last refusal, why servers could not be reached, and
+	// whether one answered or took a connection and said nothing.
+	last             error
+	nobody           []*reach.Error
+	answered, silent bool
+	// sent tells by whom one was sent to which server; astray: to one that cannot
+	// be reached.
+	sent   map[string]string
+	astray error
+	// mute are the servers that took a request, or may have, and said nothing.
+	mute []string
+}
+
+func (r *round) begin() {
+	r.next = slices.Clone(r.servers)
+	r.last, r.nobody, r.answered, r.silent = nil, nil, false, false
+	r.sent, r.astray = map[string]string{}, nil
+}
+
+// ask does what it is told with the next server; done: err is the outcome, and
+// no other server is to be asked.
+func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkClient, bool) error) (done bool, err error) {
+	server := r.next[0]
+	r.next = r.next[1:]
+	conn, err := r.at(server)
+	if err != nil {
+		return true, err
+	}
+	attempt, end := context.WithCancelCause(ctx)
+	go watch(attempt, conn, end)
+	err = do(attempt, linkpb.NewLinkClient(conn), r.again)
+	left := errors.Is(context.Cause(attempt), errSilent)
+	end(nil)
+	refused := refusedOf(err)
+	switch {
+	case err == nil:
+		r.served = server
+		return true, nil
+	case ctx.Err() != nil:
+		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+			return true, cause
+		}
+		if conn.GetState() == connectivity.Connecting {
+			r.missed(&reach.Error{Server: server, Silent: true, Why: reach.SaysNothing})
+		} else {
+			r.unheard(server)
+		}
+	case left:
+		r.unheard(server)
+		r.drop(server)
+	case refused.GetReason() == linkpb.Reason_REASON_UNAVAILABLE:
+		r.answered, r.last = true, err
+		if to := refused.GetActiveLink(); to != "" && to != server {
+			r.next = slices.Insert(r.next, 0, to)
+			r.sent[to] = server
+		}
+	case refused == nil && status.Code(err) == codes.Unavailable:
+		if none := reach.Of(server, err); none != nil {
+			r.missed(none)
+		} else {
+			r.again, r.answered = true, true
+			r.last = fmt.Errorf("%s: %s", server, status.Convert(err).Message())
+		}
+	case refused == nil && (status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled):
+		// The server knows the time limit, too, and may be the first to see it pass.
+		r.unheard(server)
+	default:
+		return true, err
+	}
+	return false, nil
+}
+
+// missed notes that a server could not be reached.
+func (r *round) missed(why *reach.Error) {
+	r.nobody, r.last = append(r.nobody, why), why
+	if by := r.sent[why.Server]; by != "" && !slices.Contains(r.servers, why.Server) {
+		why.By = by
+		r.astray = why
+	}
+	if why.Silent {
+		r.silent = true
+		r.slow[why.Server]++
+		r.drop(why.Server)
+	}
+}
+
+// unheard notes that a server was asked and gave no answer.
+func (r *round) unheard(server string) {
+	r.again, r.silent = true, true
+	if !slices.Contains(r.mute, server) {
+		r.mute = append(r.mute, server)
+	}
+}
+
+func (r *round) drop(server string) {
+	_ = r.conns[server].Close() // it came to nothing
+	delete(r.conns, server)
+}
+
+// late is the error when time is up.
+func (r *round) late(ctx context.Context, unknown string) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	if len(r.mute) > 0 {
+		return failed(exitUnavailable, "no answer from %s in time%s", strings.Join(r.mute, " and "), unknown)
+	}
+	if len(r.nobody) > 0 {
+		return unreached(r.nobody)
+	}
+	return r.unserved()
+}
+
+// unserved says why no server serves: of those that answer, the one that knows
+// which is active had the last word.
+func (r *round) unserved() error {
+	why := r.last
+	if r.astray != nil {
+		why = r.astray
+	}
+	_, text := exitOf(why)
+	return failed(exitUnavailable, "no server serves: %s", text)
+}
+
+// errSilent is the cause of an attempt that was given up since its server said
+// nothing.
+var errSilent = errors.New("the server says nothing")
+
+// watch gives an attempt up when its server says nothing any more: frozen, or cut
+// off without a word. Whether it is there is asked of it apart from the request,
+// which may wait for its turn, or for the store. Any answer will do, also that the
+// question is not known.
+func watch(attempt context.Context, conn *grpc.ClientConn, giveUp context.CancelCauseFunc) {
+	for {
+		<-after(attempt, silentMax)
+		if attempt.Err() != nil {
+			return
+		}
+		if conn.GetState() != connectivity.Ready {
+			continue // it has a time of its own
+		}
+		asking, cancel := context.WithTimeout(attempt, silentMax)
+		_, err := health.NewHealthClient(conn).Check(asking, &health.HealthCheckRequest{})
+		cancel()
+		if status.Code(err) == codes.DeadlineExceeded && attempt.Err() == nil {
+			giveUp(errSilent)
+			return
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// Files are the paths of a server's certificate, of its key, and of the
+// authorities that client certificates are verified with; empty: none.
+type Files struct{ Cert, Key, ClientCA string }
+
+// lookEvery bounds how often the files are looked at.
+const lookEvery = time.Second
+
+// certificates are what a server shows and whom it believes. They are read again
+// when a handshake finds that the files have changed, and on reload; while the new
+// ones cannot be used, the old ones are.
+type certificates struct {
+	files Files
+	clock clock.Clock
+	log   *slog.Logger
+	gate  *access.Gate
+	// note writes down what came of reading the files again; nil: nobody does.
+	note func(access.Deed)
+
+	now    atomic.Pointer[material]
+	failed atomic.Uint64
+
+	mu     sync.Mutex
+	looked clock.Reading
+	stamps []stamp
+}
+
+// material is one reading of the files.
+type material struct {
+	cert     tls.Certificate
+	clients  *x509.CertPool
+	clientCA []byte
+}
+
+// stamp tells whether a file is the one that was read.
+type stamp struct {
+	changed time.Time
+	size    int64
+}
+
+// loadCertificates reads the files for the first time.
+func loadCertificates(files Files, k clock.Clock, log *slog.Logger, gate *access.Gate) (*certificates, error) {
+	c := &certificates{files: files, clock: k, log: log, gate: gate, looked: k.Now()}
+	c.stamps = c.stat()
+	m, err := files.read()
+	if err != nil {
+		return nil, err
+	}
+	c.now.Store(m)
+	return c, nil
+}
+
+func (f Files) read() (*material, error) {
+	m := &material{}
+	var err error
+	if m.cert, err = tls.LoadX509KeyPair(f.Cert, f.Key); err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", f.Cert, f.Key, err)
+	}
+	if f.ClientCA == "" {
+		return m, nil
+	}
+	if m.clientCA, err = os.ReadFile(f.ClientCA); err != nil {
+		return nil, fmt.Errorf("authorities of clients: %w", err)
+	}
+	m.clients = x509.NewCertPool()
+	if !m.clients.AppendCertsFromPEM(m.clientCA) {
+		return nil, fmt.Errorf("authorities of clients: no certificate in %s", f.ClientCA)
+	}
+	return m, nil
+}
+
+func (c *certificates) stat() []stamp {
+	all := make([]stamp, 0, 3)
+	for _, path := range []string{c.files.Cert, c.files.Key, c.files.ClientCA} {
+		var s stamp
+		if st, err := os.Stat(path); err == nil {
+			s = stamp{st.ModTime(), st.Size()}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// look reads the files again if they have changed since they were read last.
+func (c *certificates) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	if now.Longer(c.looked) < lookEvery {
+		return
+	}
+	c.looked = now
+	if stamps := c.stat(); !slices.Equal(stamps, c.stamps) {
+		// One that cannot be used is not read again until it changes.
+		c.stamps = stamps
+		_ = c.read() // it was logged
+	}
+}
+
+// Reload reads the files again.
+func (c *certificates) Reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stamps = c.stat()
+	return c.read()
+}
+
+func (c *certificates) read() error {
+	m, err := c.files.read()
+	if err != nil {
+		c.failed.Add(1)
+		c.log.Error("TLS: the new files cannot be used; the server goes on with those it had", "err", err)
+		c.tell(access.Deed{Verb: "reload", Outcome: "failed", Detail: "TLS: " + err.Error()})
+		return err
+	}
+	old := c.now.Swap(m)
+	c.tell(access.Deed{Verb: "reload", Outcome: "done", Detail: "TLS"})
+	c.log.Info("TLS: certificates read again", "cert", c.files.Cert)
+	if m.clients != nil && string(m.clientCA) != string(old.clientCA) {
+		if n := c.gate.Recheck(m.verify); n > 0 {
+			c.log.Warn("TLS: streams were ended whose certificates no authority stands for any more", "streams", n)
+		}
+	}
+	return nil
+}
+
+func (c *certificates) tell(d access.Deed) {
+	if c.note != nil {
+		c.note(d)
+	}
+}
+
+// verify checks a client's certificate once more.
+func (m *material) verify(leaf *x509.Certificate, above []*x509.Certificate) error {
+	between := x509.NewCertPool()
+	for _, a := range above {
+		between.AddCert(a)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots: m.clients, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err
+}
+
+// config is TLS for a front that speaks one protocol. A client's certificate is
+// asked for where there are authorities, and must be good if it is there; that
+// somebody must have one or a credential is the gate's to say. Sessions are not
+// resumed: a resumed one would show a certificate of which nobody asked again.
+func (c *certificates) config(protocol string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{protocol},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c.look()
+			m := c.now.Load()
+			t := &tls.Config{
+				MinVersion: tls.VersionTLS12, NextProtos: []string{protocol},
+				Certificates: []tls.Certificate{m.cert}, SessionTicketsDisabled: true,
+			}
+			if m.clients != nil {
+				t.ClientAuth, t.ClientCAs = tls.VerifyClientCertIfGiven, m.clients
+			}
+			return t, nil
+		},
+	}
+}
+
+// notAfter is when the present certificate ends, in seconds of Unix time.
+func (c *certificates) notAfter() float64 {
+	if leaf := c.now.Load().cert.Leaf; leaf != nil {
+		return float64(leaf.NotAfter.Unix())
+	}
+	return 0
+}
+
+// Check says what is wrong with which paths are given.
+func (f Files) Check() error {
+	switch {
+	case (f.Cert == "") != (f.Key == ""):
+		return errors.New("--tls-cert and --tls-key belong together; expected both")
+	case f.ClientCA != "" && f.Cert == "":
+		return errors.New("--tls-client-ca is given without --tls-cert and --tls-key: certificates of clients need TLS")
+	}
+	return nil
+}
+
+// On reports whether there is TLS.
+func (f Files) On() bool { return f.Cert != "" }

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+const (
+	// connectionsMax bounds the connections of each front.
+	connectionsMax = 65536
+	// filesKept are the files that this process may have open and that no
+	// connection takes up, for the store above all: one that cannot open its next
+	// file ends the server.
+	filesKept = 256
+	// tellEvery bounds how often it is logged that there are too many.
+	tellEvery = time.Minute
+)
+
+// connectionsOf is how many connections a front may have where the process may
+// have so many files open; 0: unknown. There are three fronts.
+func connectionsOf(files uint64) int {
+	switch {
+	case files == 0:
+		return connectionsMax
+	case files <= 2*filesKept:
+		return int(max(files/6, 1))
+	}
+	return int(min((files-filesKept)/3, connectionsMax))
+}
+
+// turnstile closes the connections that are beyond a front's limit as soon as they
+// are made: whoever can reach the server must not be able to take all its files.
+type turnstile struct {
+	net.Listener
+	limit int
+	clock clock.Clock
+	log   *slog.Logger
+	flag  string
+
+	mu   sync.Mutex
+	open int
+	told clock.Reading
+	once bool // told is set
+}
+
+// Accept implements net.Listener.
+func (l *turnstile) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.enter() {
+			return &admitted{Conn: c, from: l}, nil
+		}
+		_ = c.Close() // nothing was said
+	}
+}
+
+func (l *turnstile) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open < l.limit {
+		l.open++
+		return true
+	}
+	if now := l.clock.Now(); !l.once || now.Longer(l.told) >= tellEvery {
+		l.once, l.told = true, now
+		l.log.Error("there are as many connections as there may be; more are closed at once", "front", l.flag, "connections", l.open)
+	}
+	return false
+}
+
+func (l *turnstile) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+}
+
+// admitted is a connection that counts until it is closed.
+type admitted struct {
+	net.Conn
+	from *turnstile
+	left sync.Once
+}
+
+// Close implements net.Conn.
+func (c *admitted) Close() error {
+	err := c.Conn.Close()
+	c.left.Do(c.from.leave)
+	return err
+}

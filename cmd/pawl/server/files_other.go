@@ -1,0 +1,6 @@
+//go:build !unix
+
+package server
+
+// filesMax is unknown here.
+func filesMax() uint64 { return 0 }

@@ -1,0 +1,172 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawlproject/pawl/internal/testwait"
+)
+
+// ends waits for the end of a job that nobody continues: the shell, whose group
+// is given, sees nothing but that, and keeps its terminal.
+func (s *seat) ends(shell int, outcome string) {
+	s.t.Helper()
+	e := next(s.t, s.events, "the shell sees its job end")
+	if e.Kind != "exited" || e.Front != shell {
+		s.t.Fatalf("the shell sees %+v, want an end with its terminal untouched", e)
+	}
+	if o := s.outcome(); o.String() != outcome || o.Code != e.Code {
+		s.t.Errorf("outcome %q and exit code %d, want %q", o, e.Code, outcome)
+	}
+}
+
+// sleeps starts a job that says when it is up, and returns its shell's group.
+func sleeps(t *testing.T, sp spec) (s *seat, shell int) {
+	t.Helper()
+	if sp.Args == nil {
+		// It does not use the terminal any more.
+		sp.Args = []string{"sh", "-c", "echo said:up; exec sleep 1000"}
+	}
+	s = onTerminal(t, sp, true)
+	s.says("up")
+	shell, err := unix.Getsid(s.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, shell
+}
+
+// front is the group that has the terminal.
+func (s *seat) front() (group int) {
+	s.t.Helper()
+	raw, err := s.master.SyscallConn()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if ctlErr := raw.Control(func(fd uintptr) { group, err = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }); ctlErr != nil || err != nil {
+		s.t.Fatal(ctlErr, err)
+	}
+	return group
+}
+
+// reportsOf tells how many bytes of a watcher's reports nobody has read yet.
+func reportsOf(t *testing.T, watcher int) (unread func() int) {
+	t.Helper()
+	proc := fmt.Sprintf("/proc/%d/", watcher)
+	line, err := os.ReadFile(proc + "cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
+	pipe, err := os.OpenFile(proc+"fd/"+args[len(args)-1], os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pipe.Close() })
+	return func() int {
+		n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// Stopped past its deadline, with nobody to continue it (DESIGN: the watcher
+// keeps the deadline):
+//
+//  1. Ctrl-Z stops the command. The run takes the terminal back and stops itself.
+//  2. At deadline - margin - kill-after the watcher signals the command and
+//     continues it, so that it hears.
+//  3. It ends by the signal; the watcher reports that and continues the run.
+//  4. The run finds it gone, does not stop again, and says that the lease is lost.
+func TestCtrlZPastTheDeadline(t *testing.T) {
+	s, shell := sleeps(t, spec{KillAfter: 2 * time.Second})
+	s.tell(tell{Deadline: 6 * time.Second})
+	s.press(ctrlZ)
+	s.event("stopped")
+	s.ends(shell, "70 pawl lease_lost TERM")
+}
+
+// The same with a command that stops once more instead of ending, as one does
+// that reads from the terminal before it hears of the signal: it is not asked
+// again, but killed at deadline - margin. The run is not there to stop again.
+func TestCtrlZPastTheDeadlineAndAgain(t *testing.T) {
+	s, shell := sleeps(t, spec{
+		Args:      []string{"sh", "-c", `trap "kill -STOP $$" TERM; echo said:up; while :; do read x; done`},
+		KillAfter: 2 * time.Second,
+	})
+	s.tell(tell{Deadline: 6 * time.Second})
+	s.press(ctrlZ)
+	s.event("stopped")
+	s.ends(shell, "70 pawl lease_lost KILL")
+}
+
+// endsFirst has the command end between the moment when the run has found it
+// stopped and the moment when it stops itself, and returns when the watcher has
+// said so: whoever looks at the run then sees one that is not stopped.
+func endsFirst(r *run) {
+	_ = unix.Kill(-r.command, unix.SIGKILL)
+	last := make(chan report, 1)
+	last <- <-r.reports
+	r.reports = last
+}
+
+// A run that stops itself when there is nothing left to wait for is continued by
+// the watcher: nobody else would. That may be so soon that the shell does not see
+// the stop.
+func TestRunStopsLate(t *testing.T) {
+	s, _ := sleeps(t, spec{Late: true})
+	s.press(ctrlZ)
+	e := next(t, s.events, "the shell sees its job end")
+	if e.Kind == "stopped" {
+		e = next(t, s.events, "the shell sees its job end")
+	}
+	if o := s.outcome(); e.Kind != "exited" || o.String() != "137 child signaled KILL" || o.Code != e.Code {
+		t.Errorf("the shell sees %+v, the outcome is %q; want the end of a command that was killed", e, o)
+	}
+}
+
+// A run that hears of a stop only when its command is gone has nothing to stop
+// for. It is held by a stop of its own meanwhile:
+//
+//  1. The run is stopped from outside.
+//  2. The command stops; the watcher reports it into a pipe that nobody reads.
+//  3. The command is killed; the watcher reports that too, and continues the run.
+//  4. The run reads of the stop, then of the end.
+func TestStopIsHeardOfTooLate(t *testing.T) {
+	s, shell := sleeps(t, spec{
+		Args: []string{"sh", "-c", `trap "echo said:heard" USR1; echo said:up; while :; do read x; done`},
+	})
+	// It has read of the start, since it passes on what comes.
+	if err := unix.Kill(s.run, unix.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	s.says("heard")
+	command := s.front()
+	if command == s.group {
+		t.Fatal("the command does not have the terminal")
+	}
+	p, ok := stat(command)
+	if !ok {
+		t.Fatalf("no command %d", command)
+	}
+	if err := unix.Kill(s.run, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.event("stopped")
+	if err := unix.Kill(-command, unix.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	unread := reportsOf(t, p.ppid)
+	testwait.Until(t, bound, "the watcher reports the stop", func() bool { return unread() > 0 })
+	if err := unix.Kill(-command, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.ends(shell, "137 child signaled KILL")
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/hook"
+)
+
+// tracedRoom is a row of trace --json.
+type tracedRoom struct{ Room, Step, P50, P99, Max string }
+
+func (r tracedRoom) took(t *testing.T) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(r.P50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Every room of a real server is told, and together they are the whole.
+func TestTraceByCommand(t *testing.T) {
+	s := serve(t)
+	got := read[struct {
+		Name         string
+		FencingToken string `json:"fencing_token"`
+		Times        int
+		Rooms        []tracedRoom
+		Total        tracedRoom
+	}](t, s.want(0, "trace", "a/b", "--json").stdout)
+	if got.Name != "a/b" || got.FencingToken == "" || got.Times != 1 || len(got.Rooms) != len(traceRooms) {
+		t.Fatalf("told %+v", got)
+	}
+	var sum time.Duration
+	for i, r := range got.Rooms {
+		d := r.took(t)
+		if sum += d; r.Room != traceRooms[i].room || r.Step != traceRooms[i].step || r.P99 != r.P50 || r.Max != r.P50 {
+			t.Errorf("row %d is %+v", i, r)
+		}
+		if r.Step == "append" && d == 0 {
+			t.Error("the store took no time")
+		}
+	}
+	if total := got.Total.took(t); sum != total {
+		t.Errorf("the rooms took %v, the whole %v", sum, total)
+	}
+
+	out := s.want(0, "trace", "a/b", "-n", "20").stdout
+	contains(t, out, "ROOM", "P50", "P99", "MAX", "of 20 acquires", "total")
+	for _, r := range traceRooms {
+		contains(t, out, r.room, r.step)
+	}
+	if locks := s.want(0, "ls").stdout; strings.Contains(locks, "a/b") {
+		t.Errorf("the lease was left behind:\n%s", locks)
+	}
+}
+
+func TestTraceRefusesAndWaits(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("n", "--ttl", "1m", "--label", "somebody")
+	contains(t, s.want(exitNotAcquired, "trace", "n").stderr, "held by somebody", "--wait")
+	contains(t, s.want(exitNotAcquired, "trace", "n", "--wait", "100ms").stderr, "not granted within 100ms")
+	s.want(exitUsage, "trace")
+	s.want(exitUsage, "trace", "n", "-n", "0")
+	s.want(exitUsage, "trace", "n", "--ttl", "1ms")
+	want(t, exitUnavailable, "trace", "n", "--servers", closedPort(t))
+}
+
+// untraced is a server that grants everything and tells nothing of its rooms.
+type untraced struct{ linkpb.UnimplementedLinkServer }
+
+func (untraced) Status(context.Context, *linkpb.StatusRequest) (*linkpb.StatusResponse, error) {
+	return &linkpb.StatusResponse{Active: true}, nil
+}
+
+func (untraced) Attach(st grpc.BidiStreamingServer[linkpb.ClientMessage, linkpb.ServerMessage]) error {
+	for {
+		m, err := st.Recv()
+		if err != nil {
+			return nil
+		}
+		out := &linkpb.ServerMessage{Renewal: m.Renewal}
+		if m.Hello != nil {
+			out.Welcome = &linkpb.Welcome{
+				Version: 1, Cell: "c-0123456789abcdef", Epoch: 1, Session: make([]byte, 16), TtlNano: m.Hello.TtlNano,
+			}
+		}
+		for _, r := range m.Requests {
+			a := &linkpb.Reply{Number: r.Number, What: &linkpb.Reply_Done{Done: &linkpb.Done{}}}
+			if w := r.GetAcquire(); w != nil {
+				a.What = &linkpb.Reply_Granted{Granted: &linkpb.Granted{Token: 7, Fences: []*linkpb.Fence{{Name: w.Names[0], Fence: 7}}}}
+			}
+			out.Replies = append(out.Replies, a)
+		}
+		if m.Close {
+			out.Closed = &linkpb.Closed{}
+		}
+		if st.Send(out) != nil {
+			return nil
+		}
+	}
+}
+
+func TestTraceOfAServerThatTellsNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	linkpb.RegisterLinkServer(s, untraced{})
+	go func() { _ = s.Serve(l) }() // ends with Stop
+	t.Cleanup(s.Stop)
+	contains(t, want(t, exitUnavailable, "trace", "n", "--servers", l.Addr().String()).stderr, "may be older")
+}
+
+// What the client waited and the server does not account for is the wire's; a
+// station that the server left out takes no time.
+func TestStretchesOfATrace(t *testing.T) {
+	at := func(d time.Duration) clock.Reading { return clock.Reading{Boot: d, Raw: d} }
+	x := hook.Trace{Asked: at(10), Taken: at(11), Sent: at(13), Received: at(113), Handed: at(120), Server: &linkpb.Trace{
+		QueuedNano: 1, TakenNano: 3, DecidedNano: 6, ClosedNano: 10, AppendingNano: 15, LandedNano: 45, FinalNano: 52, SentNano: 60,
+	}}
+	each, total := stretches(x)
+	expect := []time.Duration{1, 2, 40, 1, 2, 3, 4, 5, 30, 7, 8, 7}
+	for i, d := range each {
+		if d != expect[i] {
+			t.Errorf("%s %s took %v, expected %v", traceRooms[i].room, traceRooms[i].step, d, expect[i])
+		}
+	}
+	if total != 110 {
+		t.Errorf("in all %v", total)
+	}
+	x.Server.AppendingNano, x.Server.LandedNano = 0, 0
+	if each, _ = stretches(x); each[7] != 0 || each[8] != 0 || each[9] != 42 {
+		t.Errorf("without the store: %v", each)
+	}
+	p := timesOf([]time.Duration{5, 1, 4, 2, 3})
+	if p.P50 != 3 || p.P99 != 5 || p.Max != 5 {
+		t.Errorf("of five: %+v", p)
+	}
+}
