@@ -6,6 +6,7 @@ SHELL := bash
 KILLS ?= 200
 FUZZTIME ?= 30s
 SEED ?= 1
+BENCH ?= 30
 RUNS ?= 1000
 
 # How often a repeating test repeats at most (0: its full count).
@@ -15,7 +16,7 @@ endif
 
 # What a user of the library compiles must also pass on these systems.
 ELSEWHERE = darwin windows
-PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/pgguard
 
 .PHONY: help
 help:
@@ -91,6 +92,7 @@ small: ## every order of events in worlds of two clients and two servers, after 
 
 .PHONY: planted
 planted: ## plant one bug after the other; the simulator must find each
+	@cd internal/worlds && go test -count=1 -tags planted -run TestSimulatedPlanted ./linear
 	@go run -tags planted ./internal/sim/hunt
 
 .PHONY: planted-table
@@ -110,8 +112,18 @@ run-overlaps: ## pawl run under a paused server and a silent network, 20 times e
 	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
 
 .PHONY: bench-quick
-bench-quick: build .bin/etcd ## pawl and etcd's Mutex side by side, two minutes
+bench-quick: build .bin/etcd-3.7 ## pawl and etcd's Mutex side by side, two minutes
 	@cd bench && go run . quick
+
+.PHONY: bench
+bench: build .bin/etcd-3.7 ## pawl and its peers, about BENCH minutes (30), all rows or ROWS=a,b; writes docs/performance.md
+	@scripts/bench-deps
+	@cd bench && go run . full -budget $(BENCH)m -rows "$(ROWS)"
+
+.PHONY: bench-smoke
+bench-smoke: build .bin/etcd-3.7 ## every row of make bench at a hundredth, to see that it runs
+	@scripts/bench-deps
+	@cd bench && go run . full -smoke -rows "$(ROWS)"
 
 .PHONY: clean
 clean: ## remove what was built here
@@ -121,18 +133,27 @@ clean: ## remove what was built here
 # they raise nobody's versions. protoc-gen-go is the exception: it comes from
 # the very protobuf that the generated code is compiled with.
 .PHONY: pinned
-pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount
+pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount \
+	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7
 
 .bin/buf: PKG = github.com/bufbuild/buf/cmd/buf
 .bin/protoc-gen-go-grpc: PKG = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 .bin/gofumpt: PKG = mvdan.cc/gofumpt
 .bin/staticcheck: PKG = honnef.co/go/tools/cmd/staticcheck
-.bin/etcd: PKG = go.etcd.io/etcd/server/v3
 .bin/testcount: PKG = ./testcount
 
-.bin/buf .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/etcd: tools/go.mod
+.bin/buf .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck: tools/go.mod
 	@echo "building $@ (pinned in tools/go.mod)"
 	@cd tools && GOWORK=off go build -o ../$@ $(PKG)
+
+# The servers that the store in somebody's etcd is tested with, each at the
+# newest patch of its line, in a module of its own: they do not fit together.
+.bin/etcd-3.5: tools/etcd35/go.mod
+.bin/etcd-3.6: tools/etcd36/go.mod
+.bin/etcd-3.7: tools/etcd37/go.mod
+.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7:
+	@echo "building $@ (pinned in $<)"
+	@cd $(<D) && GOWORK=off go build -o ../../$@ go.etcd.io/etcd/server/v3
 
 .bin/testcount: $(wildcard tools/testcount/*.go)
 	@cd tools && GOWORK=off go build -o ../$@ $(PKG)

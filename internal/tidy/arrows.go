@@ -21,23 +21,26 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/trust", "internal/clock", "internal/hook", "internal/reach", "guard"}},
-	{dir: "advise"},
+	{dir: ".", may: []string{"api", "internal/bearer", "internal/trust", "internal/clock", "internal/hook", "internal/reach", "guard"}},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
-		".", "internal/link", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
-		"internal/clock", "internal/reach", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
+		".", "internal/link", "internal/access", "internal/bearer", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
+		"internal/clock", "internal/reach", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
 	}},
+	{dir: "cmd/pawl/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
 	{dir: "cmd/pawl/etcdstore", may: []string{"internal/store", "internal/store/kvlog", "api", "internal/clock"}},
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
+	{dir: "internal/access"},
+	{dir: "internal/bearer"},
 	{dir: "internal/cell", may: []string{
 		"internal/locktable", "internal/store", "api", "internal/clock", "internal/planted", "guard",
 	}},
 	{dir: "internal/clock"},
-	{dir: "internal/hook", may: []string{"internal/clock"}},
-	{dir: "internal/link", may: []string{"internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
+	{dir: "internal/desk", may: []string{"internal/access", "internal/cell", "internal/locktable"}},
+	{dir: "internal/hook", may: []string{"internal/clock", "api"}},
+	{dir: "internal/link", may: []string{"internal/access", "internal/desk", "internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
 	{dir: "internal/locktable", may: []string{"api", "internal/planted", "guard"}},
 	{dir: "internal/planted"},
 	{dir: "internal/reach", may: []string{"api"}},
@@ -54,6 +57,7 @@ var rooms = []room{
 	{dir: "internal/store/storetest", may: []string{
 		"internal/store", "internal/store/faulty", "internal/store/kvlog", "api", "internal/clock", "internal/testwait",
 	}, aid: true},
+	{dir: "internal/testcert", may: []string{"internal/clock"}, aid: true},
 	{dir: "internal/testwait", aid: true},
 	{dir: "internal/tidy"},
 	{dir: "internal/trust", may: []string{"internal/clock", "internal/planted"}},
@@ -62,7 +66,6 @@ var rooms = []room{
 		".", "internal/link", "internal/cell", "internal/store", "internal/store/memstore", "internal/clock", "internal/hook",
 		"api", "guard",
 	}, aid: true},
-	{dir: "quorum"},
 	{dir: "tools"},
 }
 
@@ -75,7 +78,7 @@ var wordsOnly = []struct {
 	only []string // the names that may be used; nil: all but those of not
 	not  []string
 }{
-	{from: []string{"cmd", "internal/link"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
+	{from: []string{"cmd", "internal/desk", "internal/link"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
 	{from: []string{"internal/trust"}, to: "internal/clock", only: []string{"Reading"}},
 }
 

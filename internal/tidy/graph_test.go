@@ -21,6 +21,7 @@ var users = []struct {
 	{name: "sdk", module: ".", with: []string{"guard"}, imports: modulePath},
 	{name: "guard", module: "guard", imports: modulePath + "/guard"},
 	{name: "sqlguard", module: "guard", imports: modulePath + "/guard/sqlguard"},
+	{name: "pgguard", module: "guard/pgguard", with: []string{"guard"}, imports: modulePath + "/guard/pgguard"},
 }
 
 // TestUsersModules builds each user's program and compares its module graph

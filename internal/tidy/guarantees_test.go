@@ -17,17 +17,7 @@ var (
 // Each guarantee names tests, and there are tests of these names.
 func TestGuaranteesNameTheirTests(t *testing.T) {
 	tree := load(t)
-	there := map[string]bool{}
-	for _, f := range tree.Files {
-		if !f.Test {
-			continue
-		}
-		for _, d := range f.AST.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
-				there[f.Dir()+"."+fn.Name.Name] = true
-			}
-		}
-	}
+	there := testsIn(tree)
 	var rows []string
 	for _, row := range guaranteeRow.FindAllStringSubmatch(read(t, tree, "GUARANTEES.md"), -1) {
 		rows = append(rows, row[1])
@@ -47,5 +37,38 @@ func TestGuaranteesNameTheirTests(t *testing.T) {
 	}
 	if !slices.Equal(rows, all) {
 		t.Errorf("the guarantees are %v, expected %v", rows, all)
+	}
+}
+
+// testsIn are the tests of a tree, by folder and name.
+func testsIn(tree *Tree) map[string]bool {
+	there := map[string]bool{}
+	for _, f := range tree.Files {
+		if !f.Test {
+			continue
+		}
+		for _, d := range f.AST.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
+				there[f.Dir()+"."+fn.Name.Name] = true
+			}
+		}
+	}
+	return there
+}
+
+var testWord = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+
+// What docs/etcd.md says of failures is tested where it says.
+func TestEtcdFailuresNameTheirTests(t *testing.T) {
+	tree := load(t)
+	there := testsIn(tree)
+	words := testWord.FindAllStringSubmatch(read(t, tree, "docs/etcd.md"), -1)
+	if len(words) < 10 {
+		t.Errorf("%d tests are named", len(words))
+	}
+	for _, m := range words {
+		if !there["cmd/pawl/etcdstore."+m[1]] && !there["cmd/pawl/endtoend."+m[1]] {
+			t.Errorf("%s is named, and is not there", m[1])
+		}
 	}
 }

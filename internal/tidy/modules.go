@@ -14,16 +14,23 @@ var requirements = map[string][]string{
 	".": {
 		modulePath + "/guard", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 	},
-	"guard":                     nil,
+	"guard":         nil,
+	"guard/pgguard": {modulePath + "/guard", "github.com/jackc/pgx/v5"},
+	"guard/pgguard/pgtest": {
+		modulePath, modulePath + "/guard", modulePath + "/guard/pgguard", "github.com/jackc/pgx/v5",
+	},
 	"guard/sqlguard/sqlitetest": {modulePath + "/guard", "modernc.org/sqlite"},
 	"cmd/pawl":                  {"*"},
 	"internal/worlds":           {"*"},
 	"bench":                     {"*"},
 	"tools":                     {"*"},
+	"tools/etcd35":              {"*"},
+	"tools/etcd36":              {"*"},
+	"tools/etcd37":              {"*"},
 }
 
 // outsideWorkspace would raise everybody's versions.
-var outsideWorkspace = []string{"bench", "tools"}
+var outsideWorkspace = []string{"bench", "tools", "tools/etcd35", "tools/etcd36", "tools/etcd37"}
 
 var (
 	replaceLine   = regexp.MustCompile(`(?m)^\s*replace\b`)
