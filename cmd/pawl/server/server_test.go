@@ -96,7 +96,7 @@ func TestReachedAt(t *testing.T) {
 	defer wide.Close()
 	name, err := os.Hostname()
 	if err != nil {
-		t.Skip("this host has no name")
+		t.Fatal(err)
 	}
 	if host, _, err := net.SplitHostPort(reachedAt(wide, "")); err != nil || host != name {
 		t.Errorf("a listener on every address is reached at %q (%v)", host, err)
