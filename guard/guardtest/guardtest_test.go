@@ -15,12 +15,12 @@ func TestARightGuardPasses(t *testing.T) {
 func TestARightGuardWithoutTransactionsPasses(t *testing.T) {
 	Run(t, func(*testing.T) Resource {
 		r := newMemory(none).resource()
-		r.Begin, r.SideBySide, r.Busy = nil, false, nil
+		r.Begin, r.Step, r.OffsetOf, r.SideBySide, r.Busy = nil, nil, nil, false, nil
 		return r
 	})
 }
 
-// TestEveryFaultIsCaught: a contract that has caught no planted fault is no
+// C85. TestEveryFaultIsCaught: a contract that has caught no planted fault is no
 // contract. Each fault has to be caught by the rule that is about it.
 func TestEveryFaultIsCaught(t *testing.T) {
 	for f, name := range map[fault]string{
@@ -47,6 +47,17 @@ func TestEveryFaultIsCaught(t *testing.T) {
 		takesTurns:         "one holder side by side",
 		bareError:          "a lower fence is refused",
 		wrongSeen:          "a lower fence is refused",
+		leapsGaps:          "an offset moves in turn",
+		stepsTwice:         "an offset moves in turn",
+		stepUnfenced:       "an offset moves under the fence",
+		stepRaisesNone:     "an offset moves under the fence",
+		offsetBehind:       "a repeated step takes effect once",
+		offsetAhead:        "a repeated step takes effect once",
+		cutsOffsets:        "an offset moves in turn",
+		foldsKeys:          "offsets are apart",
+		backwards:          "offsets are 1 to 2^63-1 and go up",
+		aboveSigned:        "offsets are 1 to 2^63-1 and go up",
+		noKey:              "offsets are 1 to 2^63-1 and go up",
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
@@ -89,10 +100,20 @@ func TestHistoriesSeeARace(t *testing.T) {
 	}
 }
 
+// TestStepsAtOnceSeeARace is the same for offsets.
+func TestStepsAtOnceSeeARace(t *testing.T) {
+	for range 200 {
+		if offsetsAtOnce(t.Context(), newMemory(looksBeforeStep).resource()) != nil {
+			return
+		}
+	}
+	t.Error("not seen in 200 runs")
+}
+
 func TestALostAnswerMustBeShown(t *testing.T) {
 	r := newMemory(none).resource()
 	r.LoseAnswer = nil
-	if err := lostIsUnknown(t.Context(), r); err == nil {
+	if lostIsUnknown(t.Context(), r) == nil || offsetsOnce(t.Context(), r) == nil {
 		t.Error("a resource that cannot lose an answer passed")
 	}
 }

@@ -39,6 +39,19 @@ const (
 	checkThenAct       fault = "another operation comes between check and write"
 	bareError          fault = "stale without a StaleError"
 	wrongSeen          fault = "the error names a mark that was not seen"
+
+	leapsGaps       fault = "an offset leaps over a gap"
+	stepsTwice      fault = "an offset is moved again"
+	stepUnfenced    fault = "the token of a step is not looked at"
+	stepRaisesNone  fault = "a step raises nothing"
+	offsetBehind    fault = "the offset moves in a transaction of its own, later"
+	offsetAhead     fault = "the offset moves in a transaction of its own, before"
+	cutsOffsets     fault = "offsets are cut to 32 bits"
+	foldsKeys       fault = "one offset for all keys"
+	backwards       fault = "an offset may go back"
+	aboveSigned     fault = "offsets above 2^63-1 are accepted"
+	noKey           fault = "a step of no key is accepted"
+	looksBeforeStep fault = "another step comes between the look at the offset and its move"
 )
 
 var (
@@ -53,12 +66,13 @@ type memory struct {
 	mu     sync.Mutex
 	states map[string]guard.State
 	lists  map[string][]string
+	seqs   map[[2]string]uint64
 	lose   *bool
 	open   bool
 }
 
 func newMemory(f fault) *memory {
-	return &memory{fault: f, states: map[string]guard.State{}, lists: map[string][]string{}}
+	return &memory{fault: f, states: map[string]guard.State{}, lists: map[string][]string{}, seqs: map[[2]string]uint64{}}
 }
 
 func (m *memory) resource() Resource {
@@ -68,6 +82,8 @@ func (m *memory) resource() Resource {
 		Read:       m.read,
 		Seen:       m.seen,
 		Begin:      m.begin,
+		Step:       m.step,
+		OffsetOf:   m.offsetOf,
 		LoseAnswer: func(landed bool) { m.lose = &landed },
 		Busy:       func(err error) bool { return errors.Is(err, errBusy) },
 		SideBySide: true,
@@ -95,13 +111,19 @@ func (m *memory) line(resource string) string {
 
 // do is a claim, or an append of text.
 func (m *memory) do(f guard.Fence, text string, claim bool) error {
+	return m.answered(f, func(bool) error { return m.judged(f, text, claim) })
+}
+
+// answered does something with the lock held and answers it, or not. What is to be
+// done is told whether its answer will be lost.
+func (m *memory) answered(f guard.Fence, do func(lost bool) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lose != nil {
 		landed := *m.lose
 		m.lose = nil
 		if landed {
-			if err := m.judged(f, text, claim); err != nil {
+			if err := do(true); err != nil {
 				return err
 			}
 		}
@@ -115,7 +137,7 @@ func (m *memory) do(f guard.Fence, text string, claim bool) error {
 		}
 		return guard.ErrUnknown
 	}
-	return m.judged(f, text, claim)
+	return do(false)
 }
 
 // judged runs with the lock held, all but the one fault that lets go of it.

@@ -27,8 +27,13 @@ type Resource struct {
 	// Begin does all of an Append but the commit; nil where the resource has no
 	// transactions. The rules end every transaction they begin.
 	Begin func(ctx context.Context, f guard.Fence, text string) (Open, error)
-	// LoseAnswer makes the answer of the next Append or Claim get lost: after it
-	// took effect when landed is true, else instead of it.
+	// Step does an Append and, in the same transaction, moves the offset key of
+	// f.Resource from prev to next; nil where the guard keeps no offsets. It needs
+	// OffsetOf, which returns where an offset stands.
+	Step     func(ctx context.Context, f guard.Fence, key string, prev, next uint64, text string) error
+	OffsetOf func(ctx context.Context, resource, key string) (uint64, error)
+	// LoseAnswer makes the answer of the next Append, Claim or Step get lost: after
+	// it took effect when landed is true, else instead of it.
 	LoseAnswer func(landed bool)
 	// Busy reports errors that mean "nothing was done and nothing was judged,
 	// repeat"; nil where there are none.
@@ -84,9 +89,17 @@ var rules = []rule{
 	{"resources are apart", nil, resourcesApart},
 	{"an open transaction of an old holder", func(r Resource) bool { return r.Begin != nil }, openTransaction},
 	{"one holder side by side", func(r Resource) bool { return r.SideBySide }, sideBySide},
+	{"an offset moves in turn", keepsOffsets, offsetsInTurn},
+	{"an offset moves under the fence", keepsOffsets, offsetsUnderFence},
+	{"offsets are 1 to 2^63-1 and go up", keepsOffsets, offsetsInBounds},
+	{"offsets are apart", keepsOffsets, offsetsApart},
+	{"a repeated step takes effect once", keepsOffsets, offsetsOnce},
+	{"the same steps at once", keepsOffsets, offsetsAtOnce},
 	{"every step as Decide says", nil, stepByStep},
 	{"concurrent histories", nil, histories},
 }
+
+func keepsOffsets(r Resource) bool { return r.Step != nil }
 
 const (
 	cell    = "test-00000000000000aa"
@@ -106,6 +119,7 @@ const (
 	foreign   outcome = "refused as another cell's"
 	missing   outcome = "refused as missing"
 	malformed outcome = "refused as malformed"
+	outOfTurn outcome = "refused as out of turn"
 	unknown   outcome = "unknown"
 	busy      outcome = "busy"
 	strange   outcome = "none of the outcomes of a guard"
@@ -126,6 +140,7 @@ func (r Resource) outcome(err error) outcome {
 		{foreign, errors.Is(err, guard.ErrForeign)},
 		{missing, errors.Is(err, guard.ErrMissing)},
 		{malformed, errors.Is(err, guard.ErrMalformed)},
+		{outOfTurn, errors.Is(err, guard.ErrOutOfTurn)},
 		{unknown, errors.Is(err, guard.ErrUnknown)},
 		{busy, r.Busy != nil && r.Busy(err)},
 	} {

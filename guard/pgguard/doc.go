@@ -25,6 +25,8 @@
 //     next holder waiting for ever by overlapping each other.
 //   - A table under [Guard.Enforce] refuses every statement of a transaction that
 //     did not enter, whatever program sends it.
+//   - A claim that was answered is on the disk, and on the synchronous standbys,
+//     also where the session's synchronous_commit asks for less.
 //   - Refused and busy leave no trace. The answer to a commit that was lost is
 //     guard.ErrUnknown, never a refusal and never success; nothing is repeated
 //     behind the caller's back once its function has run.
@@ -33,15 +35,16 @@
 //
 // # What it does not promise
 //
+//   - A failover to a standby that had not received the last commits takes the
+//     mark back with the data, and an old token passes until somebody claims. With
+//     synchronous replication a claim that was answered survives; without, claim
+//     again on the new primary before anything is read there. Two primaries at
+//     once guard nothing together.
 //   - It stops accidents, not attackers: a superuser, the tables' own role, and
 //     whoever sets pawl.fence by hand get past it. A fence is not a credential.
 //   - Without [Guard.Enforce] only transactions that enter are guarded, and
 //     pawl.enter inside a savepoint that is rolled back is undone; with it, such a
 //     transaction is refused.
-//   - A failover to a standby that had not received the last commits takes the
-//     mark back with the data, and an old token passes until somebody claims:
-//     use synchronous replication, or Claim again on every new connection. Two
-//     primaries at once guard nothing together.
 //   - A database restored from a backup has the mark of that moment. Claim with a
 //     freshly acquired lease before it is opened for writes.
 //   - A resource without a row counts as unseen, and whoever comes first opens it

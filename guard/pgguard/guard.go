@@ -78,8 +78,12 @@ func (g Guard) waitMS() string {
 // token is open, and none will commit; a read that begins afterwards sees all
 // they did. It fails with [ErrBusy] where such a transaction is not over in time:
 // [Guard.Blockers] says whose it is, [Guard.Terminate] ends it.
+//
+// Its commit waits for the disk, and for the synchronous standbys if there are
+// any, also where synchronous_commit is set to less, and also where the mark was f
+// before.
 func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
-	return g.Isolation(pgx.ReadCommitted).inTx(ctx, f, false, func(pgx.Tx) error { return nil })
+	return g.Isolation(pgx.ReadCommitted).inTx(ctx, f, byClaim, func(pgx.Tx) error { return nil })
 }
 
 // Seen returns the cell and the highest token that the database has committed

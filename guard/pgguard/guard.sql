@@ -1,14 +1,14 @@
--- pawl's guard for PostgreSQL, version 1. Run it in one transaction, as a role
+-- pawl's guard for PostgreSQL, version 2. Run it in one transaction, as a role
 -- that may create a schema; running it again changes nothing. Then let each role
 -- that writes under the guard use it:
 --
---   GRANT USAGE ON SCHEMA pawl TO writer;
---   GRANT SELECT ON ALL TABLES IN SCHEMA pawl TO writer;
---   GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl TO writer;
+--   SELECT pawl.admit('writer');
 --
--- and begin every guarded transaction with
+-- claim once per lease, before the first read, and begin every guarded
+-- transaction with the other:
 --
---   SELECT pawl.enter('orders/7', 'cell', 42);   -- resource, cell, token
+--   SELECT pawl.claim('orders/7', 'cell', 42);   -- resource, cell, token
+--   SELECT pawl.enter('orders/7', 'cell', 42);
 --
 -- SQLSTATEs: FE001 stale token; FE002 no fence; FE003 the fence of another
 -- transaction; FE004 the fence of another resource; FE005 claim first; FE006 the
@@ -31,7 +31,7 @@ BEGIN
   END IF;
   IF pg_catalog.to_regclass('pawl.guard') IS NOT NULL AND coalesce(pg_catalog.substring(
       pg_catalog.obj_description(pg_catalog.to_regclass('pawl.guard'), 'pg_class'), 'version ([0-9]+)')::int, 0)
-      > 1 THEN
+      > 2 THEN
     RAISE EXCEPTION 'pawl guard: a newer version is installed than this one';
   END IF;
 END $pawl$;
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS pawl.guard (
   raised   timestamptz NOT NULL DEFAULT pg_catalog.now(),
   watched  boolean NOT NULL DEFAULT true
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE pawl.guard IS 'pawl guard, version 1: the highest fencing token that each resource has seen';
+COMMENT ON TABLE pawl.guard IS 'pawl guard, version 2: the highest fencing token that each resource has seen';
 COMMENT ON COLUMN pawl.guard.watched IS 'whether enter must leave a setting for the triggers of enforced tables';
 
 CREATE TABLE IF NOT EXISTS pawl.guard_offset (
@@ -66,11 +66,18 @@ BEGIN
   END IF;
   RAISE EXCEPTION 'pawl.guard: a mark is never deleted' USING ERRCODE = '23514';
 END $pawl$;
-DROP TRIGGER IF EXISTS ratchet ON pawl.guard;
+-- Not DROP IF EXISTS, whose notices read like failures where there is nothing yet.
+DO $pawl$
+DECLARE
+  old record;
+BEGIN
+  FOR old IN SELECT t.tgname FROM pg_catalog.pg_trigger t
+      WHERE t.tgrelid = 'pawl.guard'::pg_catalog.regclass AND t.tgname IN ('ratchet', 'keep', 'keep_all') LOOP
+    EXECUTE pg_catalog.format('DROP TRIGGER %I ON pawl.guard', old.tgname);
+  END LOOP;
+END $pawl$;
 CREATE TRIGGER ratchet BEFORE UPDATE ON pawl.guard FOR EACH ROW EXECUTE FUNCTION pawl.keep_mark();
-DROP TRIGGER IF EXISTS keep ON pawl.guard;
 CREATE TRIGGER keep BEFORE DELETE ON pawl.guard FOR EACH ROW EXECUTE FUNCTION pawl.keep_mark();
-DROP TRIGGER IF EXISTS keep_all ON pawl.guard;
 CREATE TRIGGER keep_all BEFORE TRUNCATE ON pawl.guard FOR EACH STATEMENT EXECUTE FUNCTION pawl.keep_mark();
 
 -- The advisory lock of a resource, always negative; see pawl.enter.
@@ -215,6 +222,26 @@ BEGIN
   RAISE EXCEPTION 'pawl guard: enter "%" with the whole check', reenter.resource USING ERRCODE = 'FE009';
 END $pawl$;
 
+-- claim is enter in a transaction of its own, before anything is read. When it has
+-- committed, the mark is as safe as this server and its synchronous standbys can
+-- make it, whatever less the session is content with; and each time, since the mark
+-- that is found may be one whose commit was never waited for to its end (its session
+-- was ended, or the server, before the standby had it). For that the transaction
+-- writes a message to the log, which says nothing, instead of the row, which
+-- transactions of this very holder may have locked.
+CREATE OR REPLACE FUNCTION pawl.claim(resource text, cell text, token bigint, wait_ms integer DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $pawl$
+BEGIN
+  IF pg_is_in_recovery() THEN
+    RAISE EXCEPTION 'pawl guard: "%" cannot be claimed on a standby', resource USING ERRCODE = '25006';
+  END IF;
+  PERFORM pawl.enter(resource, cell, token, wait_ms);
+  IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  PERFORM pg_logical_emit_message(true, 'pawl', '');
+END $pawl$;
+
 -- pass leaves what the triggers look at. With the transaction's number in it, a
 -- setting that outlived its transaction in a pooled connection is known for what
 -- it is.
@@ -342,7 +369,8 @@ DECLARE
   passed text[] := nullif(current_setting('pawl.fence', true), '')::text[];
 BEGIN
   IF passed IS NULL THEN
-    RAISE EXCEPTION 'pawl guard: % was written without a fence', TG_RELID::regclass USING ERRCODE = 'FE002';
+    RAISE EXCEPTION 'pawl guard: % was written without a fence', TG_RELID::regclass
+      USING ERRCODE = 'FE002', HINT = format('Begin the transaction with SELECT pawl.enter(%L, cell, token).', TG_ARGV[0]);
   ELSIF passed[1] IS DISTINCT FROM pg_current_xact_id()::text THEN
     RAISE EXCEPTION 'pawl guard: % was written with the fence of another transaction', TG_RELID::regclass
       USING ERRCODE = 'FE003';
@@ -362,7 +390,8 @@ DECLARE
   row_of text;
 BEGIN
   IF passed IS NULL THEN
-    RAISE EXCEPTION 'pawl guard: % was written without a fence', TG_RELID::regclass USING ERRCODE = 'FE002';
+    RAISE EXCEPTION 'pawl guard: % was written without a fence', TG_RELID::regclass
+      USING ERRCODE = 'FE002', HINT = 'Begin the transaction with SELECT pawl.enter(resource, cell, token).';
   ELSIF passed[1] IS DISTINCT FROM pg_current_xact_id()::text THEN
     RAISE EXCEPTION 'pawl guard: % was written with the fence of another transaction', TG_RELID::regclass
       USING ERRCODE = 'FE003';
@@ -447,6 +476,20 @@ BEGIN
       END IF;
     END LOOP;
   END LOOP;
+END $pawl$;
+
+-- admit lets a role use the guard: enter, read marks and offsets, and enforce it on
+-- tables that are the role's own. It is for the role that made the guard, once per
+-- role, and again after an upgrade.
+CREATE OR REPLACE FUNCTION pawl.admit(role name) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $pawl$
+BEGIN
+  -- Without the right to, GRANT does nothing and warns.
+  IF NOT pg_has_role((SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'pawl'), 'USAGE') THEN
+    RAISE EXCEPTION 'pawl guard: the guard is another role''s than %', current_user USING ERRCODE = '42501';
+  END IF;
+  EXECUTE format('GRANT USAGE ON SCHEMA pawl TO %1$I; GRANT SELECT ON ALL TABLES IN SCHEMA pawl TO %1$I;
+    GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl TO %1$I', role);
 END $pawl$;
 
 -- relax takes back what enforce and enforce_rows did.

@@ -10,7 +10,7 @@ import (
 )
 
 // version is that of guard.sql.
-const version = 1
+const version = 2
 
 //go:embed guard.sql
 var ddl string
@@ -54,13 +54,11 @@ func (g Guard) installed(ctx context.Context) (bool, error) {
 
 // Grant lets a role use the guard: enter, read marks and offsets, and enforce it
 // on tables that are the role's own. It does not let it write the marks in
-// another way. The caller has installed the guard.
+// another way. The caller has installed the guard, and does this again for each
+// role when [Guard.Install] has brought a newer version.
 func (g Guard) Grant(ctx context.Context, role string) error {
-	to := pgx.Identifier{role}.Sanitize()
 	return g.inOwnTx(ctx, "grant", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "grant usage on schema pawl to "+to+
-			"; grant select on all tables in schema pawl to "+to+
-			"; grant execute on all functions in schema pawl to "+to)
+		_, err := tx.Exec(ctx, "select pawl.admit("+literal(role)+")")
 		return err
 	})
 }

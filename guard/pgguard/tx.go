@@ -42,16 +42,25 @@ func (g Guard) Enter(ctx context.Context, tx pgx.Tx, f guard.Fence) error {
 	if err := f.Validate(); err != nil {
 		return errors.Join(err, rollback(ctx, tx))
 	}
-	if _, err := tx.Exec(ctx, g.call("enter", f)); err != nil {
+	if _, err := tx.Exec(ctx, g.call(byEnter, f)); err != nil {
 		return errors.Join(g.refused(ctx, "enter", f, f.Mark(), err), rollback(ctx, tx))
 	}
 	return nil
 }
 
-// call is the statement that enters, by enter or reenter. It has no parameters,
-// so that the driver sends it as it is, in one message, whatever stands before it.
-func (g Guard) call(function string, f guard.Fence) string {
-	return "select pawl." + function + "(" + arguments(f) + ", " + g.waitMS() + ")"
+// entry is the function that a transaction enters by.
+type entry string
+
+const (
+	byEnter   entry = "enter"
+	byClaim   entry = "claim"
+	byReenter entry = "reenter" // the mark is likely to be what is shown
+)
+
+// call is the statement that enters. It has no parameters, so that the driver
+// sends it as it is, in one message, whatever stands before it.
+func (g Guard) call(by entry, f guard.Fence) string {
+	return "select pawl." + string(by) + "(" + arguments(f) + ", " + g.waitMS() + ")"
 }
 
 // InTx runs fn in a transaction under f and commits it. fn does its reading and
@@ -69,11 +78,10 @@ func (g Guard) call(function string, f guard.Fence) string {
 // for up to 10 seconds. A panic of fn rolls back and goes on. Beginning and
 // entering are one round trip, the commit another.
 func (g Guard) InTx(ctx context.Context, f guard.Fence, fn func(pgx.Tx) error) error {
-	return g.inTx(ctx, f, true, fn)
+	return g.inTx(ctx, f, byReenter, fn)
 }
 
-// inTx is InTx; likely says that the mark is likely to be f.
-func (g Guard) inTx(ctx context.Context, f guard.Fence, likely bool, fn func(pgx.Tx) error) error {
+func (g Guard) inTx(ctx context.Context, f guard.Fence, by entry, fn func(pgx.Tx) error) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
@@ -84,7 +92,7 @@ func (g Guard) inTx(ctx context.Context, f guard.Fence, likely bool, fn func(pgx
 	// A connection that is not idle is closed by the pool and not used again.
 	defer conn.Release()
 
-	tx, err := g.begin(ctx, conn, f, likely)
+	tx, err := g.begin(ctx, conn, f, by)
 	if err != nil {
 		return err
 	}
@@ -109,12 +117,12 @@ func (g Guard) inTx(ctx context.Context, f guard.Fence, likely bool, fn func(pgx
 
 // begin begins and enters. A snapshot that turned out too old is judged by the
 // next one: fn has not run yet, so that is not seen.
-func (g Guard) begin(ctx context.Context, conn *pgxpool.Conn, f guard.Fence, likely bool) (pgx.Tx, error) {
+func (g Guard) begin(ctx context.Context, conn *pgxpool.Conn, f guard.Fence, by entry) (pgx.Tx, error) {
 	for n := 1; ; n++ {
-		tx, err := g.beginOnce(ctx, conn.Conn(), f, likely)
+		tx, err := g.beginOnce(ctx, conn.Conn(), f, by)
 		switch c := code(err); {
 		case c == codeEnter, errors.Is(err, errDoubt):
-			likely = false
+			by = byEnter
 		case c != codeSerializationFailure && c != codeNoStatement || n == snapshotsMax:
 			// No statement: something threw the connection's statements away, and the
 			// driver makes them anew.
@@ -123,20 +131,17 @@ func (g Guard) begin(ctx context.Context, conn *pgxpool.Conn, f guard.Fence, lik
 	}
 }
 
-func (g Guard) beginOnce(ctx context.Context, conn *pgx.Conn, f guard.Fence, likely bool) (pgx.Tx, error) {
+func (g Guard) beginOnce(ctx context.Context, conn *pgx.Conn, f guard.Fence, by entry) (pgx.Tx, error) {
 	begin := "begin"
 	if g.isolation != "" {
 		begin += " isolation level " + string(g.isolation)
 	}
 	var tx pgx.Tx
 	var err error
-	switch {
-	case likely && g.under(conn):
+	if by == byReenter && g.under(conn) {
 		tx, err = g.beginUnder(ctx, conn, begin, f)
-	case likely:
-		tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + "; " + g.call("reenter", f)})
-	default:
-		tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + "; " + g.call("enter", f)})
+	} else {
+		tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + "; " + g.call(by, f)})
 	}
 	if err == nil {
 		return tx, nil

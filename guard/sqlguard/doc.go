@@ -36,8 +36,10 @@
 //     pawl_guard_keep, delete the rows and Install again.
 //   - A database restored from a backup has the mark of that moment. Claim with
 //     a freshly acquired lease before it is opened for writes.
-//   - SQLite on a network file system is unsafe with or without a guard, and
-//     with synchronous=OFF a power loss may take back what was committed.
+//   - SQLite on a network file system is unsafe with or without a guard. A power
+//     loss may take back what was committed, an answered claim with it, under
+//     synchronous=OFF, and under NORMAL with the write-ahead log; not under FULL,
+//     which is SQLite's default.
 //
 // # SQLite
 //

@@ -65,7 +65,7 @@ func through(t *testing.T, d *database, dir string, mode pgx.QueryExecMode) *dat
 	return open(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 }
 
-// TestBouncer runs the contract by way of pgbouncer in transaction mode, where a
+// C83. TestBouncer runs the contract by way of pgbouncer in transaction mode, where a
 // connection of the server is another one for each transaction.
 func TestBouncer(t *testing.T) {
 	dir := bouncer(t, "transaction", 20)

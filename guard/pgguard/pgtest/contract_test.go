@@ -15,20 +15,35 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// TestContract runs the contract under each isolation level and in each way in
-// which the driver speaks.
-func TestContract(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		level pgx.TxIsoLevel
-		mode  pgx.QueryExecMode
-	}{
+// way is one in which the driver speaks to the server.
+type way struct {
+	name  string
+	level pgx.TxIsoLevel
+	mode  pgx.QueryExecMode
+}
+
+// The isolation levels, and the other ways of sending statements.
+var (
+	levels = []way{
 		{"read committed", pgx.ReadCommitted, pgx.QueryExecModeCacheStatement},
 		{"repeatable read", pgx.RepeatableRead, pgx.QueryExecModeCacheStatement},
 		{"serializable", pgx.Serializable, pgx.QueryExecModeCacheStatement},
+	}
+	modes = []way{
 		{"exec", pgx.ReadCommitted, pgx.QueryExecModeExec},
 		{"simple protocol", pgx.ReadCommitted, pgx.QueryExecModeSimpleProtocol},
-	} {
+	}
+)
+
+// TestContract runs the contract under each isolation level and in each way in
+// which the driver speaks.
+func TestContract(t *testing.T) {
+	contract(t, levels)
+	contract(t, modes)
+}
+
+func contract(t *testing.T, ways []way) {
+	for _, c := range ways {
 		t.Run(c.name, func(t *testing.T) {
 			guardtest.Run(t, func(t *testing.T) guardtest.Resource {
 				d := open(t, fresh(t).dsn, func(config *pgxpool.Config) {
@@ -56,6 +71,8 @@ func resource(d *database, level pgx.TxIsoLevel) guardtest.Resource {
 		Append:     d.append,
 		Read:       d.read,
 		Seen:       d.guard.Seen,
+		Step:       d.step,
+		OffsetOf:   d.guard.OffsetOf,
 		LoseAnswer: d.wire.loseAnswer,
 		SideBySide: true,
 		Busy:       func(err error) bool { return errors.Is(err, pgguard.ErrBusy) },

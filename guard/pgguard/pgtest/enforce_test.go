@@ -12,7 +12,7 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// TestEnforce goes through the ways in which SQL writes a table: without a fence
+// C85. TestEnforce goes through the ways in which SQL writes a table: without a fence
 // each is refused, under the right one each passes.
 func TestEnforce(t *testing.T) {
 	d := fresh(t)

@@ -3,6 +3,7 @@ module github.com/pawlproject/pawl/guard/pgguard/pgtest
 go 1.26.0
 
 require (
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/pawlproject/pawl v0.0.0
 	github.com/pawlproject/pawl/guard v0.0.0

@@ -133,7 +133,7 @@ func TestWriterRole(t *testing.T) {
 	for _, write := range []string{
 		`update pawl.guard set token = 9`, `delete from pawl.guard`, `insert into pawl.guard values ('y', 'c', 1)`,
 		`update pawl.guard_offset set seq = 9`, `select * from pawl.guard for update`,
-		`alter table list disable trigger pawl_guard`, `select pawl.relax('list')`, `set session_replication_role = replica`,
+		`alter table list disable trigger pawl_guard`, `select pawl.relax('list')`, `select pawl.admit('granted_writer')`, `set session_replication_role = replica`,
 	} {
 		s.refused("42501", write)
 	}
@@ -164,7 +164,7 @@ func TestDefinerIsNotLed(t *testing.T) {
 		`create temp table guard (resource text, cell text, token bigint)`,
 		`set search_path = trap, pg_temp, pg_catalog`)
 	for range 2 { // to raise, and as the frequent case
-		s.must(begin, enter5, `select pawl.held('x', '`+cell+`', 5)`, `select pawl.enter('y', '`+cell+`', 5)`,
+		s.must(begin, `select pawl.claim('x', '`+cell+`', 5)`, enter5, `select pawl.held('x', '`+cell+`', 5)`, `select pawl.enter('y', '`+cell+`', 5)`,
 			`select pawl.reenter('x', '`+cell+`', 5)`, commit, begin, `select pawl.reenter('x', '`+cell+`', 5)`, commit)
 	}
 	s.must(`select pawl.move_offset('x', '` + cell + `', 5, 'p', 0, 1)`)

@@ -16,7 +16,7 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// TestBackendKilledAtCommit: whatever ends the backend while the answer to the
+// C84. TestBackendKilledAtCommit: whatever ends the backend while the answer to the
 // commit is awaited, the outcome is unknown, whether it landed or not.
 func TestBackendKilledAtCommit(t *testing.T) {
 	d := fresh(t)
@@ -44,12 +44,12 @@ func TestBackendKilledAtCommit(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// TestServerKilledAtCommit ends a server of its own when the commit has been
+// C84. TestServerKilledAtCommit ends a server of its own when the commit has been
 // sent. Afterwards the work is there or not, and the mark with it; and the holder
 // goes on.
 func TestServerKilledAtCommit(t *testing.T) {
 	wholly(t)
-	own, err := Start(Options{})
+	own, err := Start(Options{Bin: server.bin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,13 +17,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// BinEnv names, in the environment, the folder of the programs of another
+// PostgreSQL than the one that would be found.
+const BinEnv = "PAWL_POSTGRES_BIN"
+
 // startMax bounds initdb and the start of the server, each.
 const startMax = time.Minute
 
 // Options say what server to start; the zero value is right for tests.
 type Options struct {
-	// Bin is the folder of initdb and postgres. Empty: the newest below the usual
-	// folders of the distributions, else what PATH has.
+	// Bin is the folder of initdb and postgres. Empty: the one that the environment
+	// names ([BinEnv]), else the newest below the usual folders of the
+	// distributions, else what PATH has.
 	Bin string
 	// Durable keeps fsync on, as for a benchmark.
 	Durable bool
@@ -85,7 +90,8 @@ func start(bin, dir string, o Options) (*Server, error) {
 }
 
 func (s *Server) run() error {
-	p, err := keep(s.as, s.dir, "ready to accept connections", "QUIT",
+	// A standby is ready to accept read-only connections.
+	p, err := keep(s.as, s.dir, "database system is ready to accept", "QUIT",
 		filepath.Join(s.bin, "postgres"), "-D", filepath.Join(s.dir, "data"))
 	s.process = p
 	return err
@@ -144,6 +150,9 @@ func (s *Server) Database(ctx context.Context, name string) (string, error) {
 
 // binaries finds the folder that holds initdb and postgres.
 func binaries(dir string) (string, error) {
+	if dir == "" {
+		dir = os.Getenv(BinEnv)
+	}
 	if dir != "" {
 		return dir, nil
 	}

@@ -32,6 +32,8 @@ func resource(d *database) guardtest.Resource {
 		Append:     d.append,
 		Read:       d.read,
 		Seen:       d.guard.Seen,
+		Step:       d.step,
+		OffsetOf:   d.guard.OffsetOf,
 		LoseAnswer: d.wire.loseAnswer,
 		Busy:       func(err error) bool { return errors.Is(err, sqlguard.ErrBusy) },
 		Begin: func(ctx context.Context, f guard.Fence, text string) (guardtest.Open, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlproject/pawl/guard/sqlguard"
 )
 
-// TestChangedRowsAreNotTheVerdict: "0 rows changed" has been read as "not mine"
+// C82. TestChangedRowsAreNotTheVerdict: "0 rows changed" has been read as "not mine"
 // where the row held that value already or did not exist.
 func TestChangedRowsAreNotTheVerdict(t *testing.T) {
 	d := fresh(t, wal, wait)
