@@ -55,6 +55,9 @@ func (t *tenure) opensAt(n uint64, rev int64) {
 func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	t.mu.Lock()
 	over, d, tail := t.over, t.durable, t.tail()
+	if _, again := t.follows[n]; !again && d != 0 && n > d && n <= d+store.InFlight {
+		t.follows[n] = d
+	}
 	t.mu.Unlock()
 	switch {
 	case over != nil:
@@ -101,6 +104,7 @@ func (t *tenure) lands(n uint64, rev int64) {
 		if !ok {
 			return
 		}
+		delete(t.follows, t.durable)
 		t.durable++
 		t.revs[t.durable%store.InFlight] = rev
 		delete(t.landed, t.durable)

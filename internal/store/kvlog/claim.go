@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -21,6 +22,8 @@ type claimant struct {
 	wait  patience
 	// silent: the last look failed, and that was logged.
 	silent bool
+	// other is the tenure whose ActiveTTL was last said to differ.
+	other int64
 }
 
 // situation is what one look at the store shows.
@@ -161,7 +164,23 @@ func (c *claimant) turn(now situation) bool {
 	case now.tenure.Rev != 0 && bytes.Equal(now.tenure.Value, c.left()):
 		return true
 	}
-	return c.wait.look(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev) >= c.opts.ActiveTTL
+	return c.wait.look(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev) >= c.patience(now)
+}
+
+// patience is how long the active server must have given no sign of life: its own
+// ActiveTTL, for by that it knows when it is over. Of a server that does not say,
+// as versions before did not, only this one's is known.
+func (c *claimant) patience(now situation) time.Duration {
+	theirs, mine := time.Duration(now.value.ActiveTTL), c.opts.ActiveTTL
+	if theirs == 0 || theirs == mine || planted.Is("standby that waits for its own active-ttl") {
+		return mine
+	}
+	if c.other != now.tenure.Rev {
+		c.other = now.tenure.Rev
+		c.opts.Logger.Warn("the active server has another --active-ttl; a take-over from it waits for that one",
+			"epoch", now.value.Epoch, "its", theirs, "mine", mine)
+	}
+	return theirs
 }
 
 // found makes a fresh cell: tenure and first batch in one step, so that a
@@ -172,7 +191,7 @@ func (c *claimant) found(ctx context.Context, foreign []string) (*tenure, error)
 	if err := fits(1, batch); err != nil {
 		return nil, err
 	}
-	value := tenureOf(epoch, c.self, c.nonce)
+	value := c.tenureOf(epoch, c.self, c.nonce)
 	t, err := c.swap(ctx, epoch, value, Txn{
 		What: WhatFresh,
 		If:   append(c.noLog(foreign), absent(c.keys.Tenure()), absent(c.keys.Snapshot())),
@@ -191,7 +210,7 @@ func (c *claimant) succeed(ctx context.Context, now situation) (*tenure, error) 
 	if err != nil {
 		return nil, err
 	}
-	value := tenureOf(last+1, c.self, c.nonce)
+	value := c.tenureOf(last+1, c.self, c.nonce)
 	unchanged := []Cond{at(now.tenure), at(now.beat)}
 	if now.tenure.Rev == 0 {
 		unchanged = []Cond{at(now.tenure), at(now.pointer)}

@@ -5,7 +5,7 @@
 //
 // # Keys
 //
-//	tenure                      who is active: epoch, node, nonce
+//	tenure                      who is active: epoch, node, nonce, active-ttl
 //	beat                        rewritten by the active server while it lives
 //	log/<20 digits>             one sealed batch
 //	snapshot                    which batch the snapshot follows, and its sums
@@ -59,9 +59,9 @@
 //
 //  1. A's beat k is sent at s, lands, and is answered before s + 0.9 ttl: an
 //     answer that comes later ends A's tenure, even if the beat landed;
-//  2. a standby B that sees beat k or the claim itself looks on for a whole ttl
-//     of its own time without a change, and claims at c. It looked after k had
-//     landed, so c ≥ s + ttl;
+//  2. a standby B that sees beat k or the claim itself looks on for a whole ttl,
+//     A's, on its own clock and without a change, and claims at c. It looked after k
+//     had landed, so c ≥ s + ttl;
 //  3. A sends nothing after s + 0.9 ttl, so whatever of A's ever lands was decided
 //     before c, and so before all that B grants;
 //  4. the store is set back to before c. A, cut off, stopped or asleep since,
@@ -72,6 +72,20 @@
 // look at them. The clock is the longer of the two, so that sleep counts; a
 // tenth is far more than clocks differ by. A sole server has nobody to fear, and
 // no beat.
+//
+// Servers of one cell may have different ActiveTTLs; so the value of the tenure key
+// tells A's (in JSON active_ttl, "3s"), and whoever waits goes by that. If B went by
+// its own, this would happen:
+//
+//  1. A's ActiveTTL is 9 s, B's 3 s. A's beat k, sent at s, is answered, and A loses
+//     its way to the store; it may go on until s + 8.1 s;
+//  2. B sees no sign for 3 s, claims at s + 3 s and grants token 20;
+//  3. the store is set back to before the claim, and A's way is mended, at s + 6 s:
+//     A finds its tenure in force, and grants token 10.
+//
+// The other way round B would only be late. A key without it was written by a
+// version before, and B has but its own to go by; such a version does not look at A's
+// either. While there are any, all servers of a cell need one ActiveTTL.
 //
 // What remains:
 //
@@ -85,9 +99,8 @@
 // so it must keep the lease. It was decided before B's grants and is told after
 // some of them: to a guard that B's holders have claimed it is stale. The same
 // holds for a server whose clocks stand still (a machine that its host stopped
-// without telling it), for a standby whose ActiveTTL is shorter than A's, and for a
-// store set back twice within one ActiveTTL, to before a beat and then to before
-// the claim that this made early.
+// without telling it), and for a store set back twice within one ActiveTTL, to
+// before a beat and then to before the claim that this made early.
 //
 // A store that is full refuses signs of life and claims alike, for as long as
 // it takes its operator to make room. A refused one counts as a sign of life,

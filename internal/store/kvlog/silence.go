@@ -11,8 +11,9 @@ import (
 )
 
 // silenceMax is how long after its last sign of life a tenure may still send and
-// believe answers. A standby waits for the whole ActiveTTL; the tenth between is
-// for clocks that run at different rates.
+// believe answers. A standby waits for the whole ActiveTTL, this server's, which
+// the tenure's key tells; the tenth between is for clocks that run at different
+// rates.
 func (s *Store) silenceMax() time.Duration { return s.opts.ActiveTTL / 10 * 9 }
 
 // txn sends a transaction while the tenure may, and believes the answer while it

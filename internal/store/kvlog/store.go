@@ -17,9 +17,10 @@ type Options struct {
 	Clock clock.Clock
 	// Prefix of every key.
 	Prefix string
-	// ActiveTTL: how long, on its own usable-time clock, a standby waits for a
-	// sign of life; the active server gives ten in that time. 0:
-	// store.ActiveTTLDefault.
+	// ActiveTTL: how long, on their own usable-time clocks, standbys wait for a
+	// sign of life of this server once it is active; it gives ten in that time.
+	// They read it in the tenure, and wait for their own where a version before
+	// this one left it out. 0: store.ActiveTTLDefault.
 	ActiveTTL time.Duration
 	// Sole: no other server can reach the store. No sign of life is given, and
 	// a tenure that this node left behind is taken over at once.

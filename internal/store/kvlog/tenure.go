@@ -44,6 +44,9 @@ type tenure struct {
 	revs             [store.InFlight]int64
 	// landed holds the revisions of batches behind a hole.
 	landed map[uint64]int64
+	// follows holds, of the last durable batch and of those on their way, what was
+	// durable when it was first sent: what its append compares.
+	follows map[uint64]uint64
 }
 
 // replayed is where a replay ended.
@@ -58,7 +61,7 @@ var _ store.Tenure = (*tenure)(nil)
 func newTenure(s *Store, epoch uint64, nonce store.Nonce, value []byte, rev int64, sign clock.Reading) *tenure {
 	t := &tenure{
 		Store: s, epoch: epoch, nonce: nonce, value: value, rev: rev, sign: sign,
-		lost: make(chan struct{}), landed: map[uint64]int64{},
+		lost: make(chan struct{}), landed: map[uint64]int64{}, follows: map[uint64]uint64{},
 	}
 	s.mu.Lock()
 	s.claimed = true
@@ -82,8 +85,8 @@ func (t *tenure) mine() []Cond {
 	return []Cond{atRev(key, t.rev), holds(key, t.value)}
 }
 
-// tail is the condition that the last durable batches are as they were
-// acknowledged. One would not do when the store is rolled back:
+// tail is the condition that every batch up to the last durable one is as it was
+// acknowledged. To compare that one would not do when the store is rolled back:
 //
 //  1. batch 7 is acknowledged; batch 8, sent before that and comparing batch 6,
 //     is still on its way;
@@ -91,13 +94,13 @@ func (t *tenure) mine() []Cond {
 //  3. batch 8 lands behind the hole and is acknowledged, and whoever compares
 //     batch 8 alone never learns that 7 is gone.
 //
-// What lands behind a hole lies within InFlight of it. t.mu is held.
+// To compare those as well that were on their way when it was sent does: it landed
+// only where what it compared was there, and that, by the same argument, only
+// where all before was. No set-back since has taken any of that away and left it.
+// t.mu is held.
 func (t *tenure) tail() []Cond {
 	var all []Cond
-	from := t.opening
-	if t.durable >= store.InFlight {
-		from = max(from, t.durable-store.InFlight+1)
-	}
+	from := max(t.opening, t.follows[t.durable]+1)
 	if planted.Is("roll-back seen in the last batch alone") {
 		from = t.durable
 	}
@@ -200,7 +203,7 @@ func (t *tenure) Resign(ctx context.Context) error {
 	t.mu.Lock()
 	t.resigning = true
 	t.mu.Unlock()
-	empty := tenureOf(t.epoch, store.Node{}, t.nonce)
+	empty := t.tenureOf(t.epoch, store.Node{}, t.nonce)
 	res, err := t.txn(ctx, Txn{
 		What: WhatResign,
 		If:   t.mine(),

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -18,6 +19,9 @@ type tenureValue struct {
 	Link   string  `json:"link,omitempty"`
 	HTTP   string  `json:"http,omitempty"`
 	Nonce  hexText `json:"nonce"`
+	// ActiveTTL is that of the server whose tenure it is: by this a standby waits.
+	// Absent: written by a version that did not say.
+	ActiveTTL span `json:"active_ttl,omitzero"`
 }
 
 // pointerValue is what the snapshot key holds.
@@ -42,6 +46,17 @@ func (h *hexText) UnmarshalText(text []byte) error {
 	return err
 }
 
+// span is written as Go writes it: 3s.
+type span time.Duration
+
+func (d span) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *span) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = span(v)
+	return err
+}
+
 func encode(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -50,10 +65,10 @@ func encode(v any) []byte {
 	return raw
 }
 
-func tenureOf(epoch uint64, self store.Node, nonce store.Nonce) []byte {
+func (s *Store) tenureOf(epoch uint64, self store.Node, nonce store.Nonce) []byte {
 	v := tenureValue{Format: store.Format, Epoch: epoch, Link: self.Link, HTTP: self.HTTP, Nonce: nonce[:]}
 	if self != (store.Node{}) {
-		v.Node = self.ID[:]
+		v.Node, v.ActiveTTL = self.ID[:], span(s.opts.ActiveTTL)
 	}
 	return encode(v)
 }
@@ -63,7 +78,10 @@ func decodeTenure(raw []byte) (tenureValue, error) {
 	if err := decode(raw, &v, "tenure"); err != nil {
 		return v, err
 	}
-	if v.Format != store.Format || v.Epoch == 0 || len(v.Nonce) != len(store.Nonce{}) {
+	if v.Format != store.Format {
+		return v, fmt.Errorf("%w: the tenure has format %d where %d was expected", store.ErrDamaged, v.Format, store.Format)
+	}
+	if v.Epoch == 0 || len(v.Nonce) != len(store.Nonce{}) || v.ActiveTTL < 0 {
 		return v, fmt.Errorf("%w: the tenure does not read as one: %q", store.ErrDamaged, raw)
 	}
 	return v, nil
@@ -89,7 +107,10 @@ func decodePointer(p Pair) (pointerValue, error) {
 	if err := decode(p.Value, &v, "snapshot"); err != nil {
 		return v, err
 	}
-	if v.Format != store.Format || v.Batch == 0 || v.Chunks == 0 || len(v.Sum) != len(store.Sum{}) {
+	if v.Format != store.Format {
+		return v, fmt.Errorf("%w: the snapshot's key has format %d where %d was expected", store.ErrDamaged, v.Format, store.Format)
+	}
+	if v.Batch == 0 || v.Chunks == 0 || len(v.Sum) != len(store.Sum{}) {
 		return v, fmt.Errorf("%w: the snapshot's key does not read as one: %q", store.ErrDamaged, p.Value)
 	}
 	return v, nil

@@ -1,8 +1,12 @@
 package memstore_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -144,6 +148,86 @@ func TestSleepIsSilence(t *testing.T) {
 		k.slept.Add(int64(activeTTL))
 		if err := ten.Confirm(context.Background()); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("after a sleep: %v", err)
+		}
+	})
+}
+
+// A standby waits for as long as the active server's own active-ttl says, since by
+// that it knows when it is over; for its own where a version before left it out.
+func TestStandbyWaitsByTheActiveServersTTL(t *testing.T) {
+	const longer, shorter = 3 * activeTTL, activeTTL / 3
+	for what, x := range map[string]struct {
+		standby time.Duration
+		old     bool
+		want    time.Duration
+	}{
+		"equal": {activeTTL, false, activeTTL}, "a hasty one": {shorter, false, activeTTL}, "a patient one": {longer, false, activeTTL},
+		"a version before": {shorter, true, shorter}, "a version before, a patient one": {longer, true, longer},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := memstore.NewDisk()
+				active := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+				claims(t, active, 1)
+				active.Crash()
+				if x.old {
+					leaveOut(t, disk)
+				}
+				var said bytes.Buffer
+				standby := disk.Store(memstore.Options{
+					Clock: clock.Bubble(), ActiveTTL: x.standby, Logger: slog.New(slog.NewTextHandler(&said, nil)),
+				})
+				t.Cleanup(standby.Crash)
+				before := time.Now()
+				claims(t, standby, 2)
+				if waited := time.Since(before); waited < x.want || waited > x.want+activeTTL/10 {
+					t.Errorf("waited %v, and not %v", waited, x.want)
+				}
+				if differ := x.standby != activeTTL && !x.old; differ != (strings.Count(said.String(), "another --active-ttl") == 1) {
+					t.Errorf("said:\n%s", &said)
+				}
+			})
+		})
+	}
+}
+
+// leaveOut makes the tenure's key what the version before wrote.
+func leaveOut(t *testing.T, d *memstore.Disk) {
+	t.Helper()
+	var keys kvlog.Keys
+	var v map[string]any
+	if err := json.Unmarshal(d.Holds(keys.Tenure()), &v); err != nil || v["active_ttl"] != activeTTL.String() {
+		t.Fatalf("the tenure's key holds %v, %v", v, err)
+	}
+	delete(v, "active_ttl")
+	raw, _ := json.Marshal(v)
+	put := kvlog.Txn{Then: []kvlog.Op{{Kind: kvlog.OpPut, Key: keys.Tenure(), Value: raw}}}
+	if _, err := d.Txn(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Store set back to before a take-over, as in the steps of package kvlog: the
+// standby's active-ttl is shorter by far.
+func TestDeposedServerWithALongerTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		server := func(ttl time.Duration) *memstore.Store {
+			s := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: ttl})
+			t.Cleanup(s.Crash)
+			return s
+		}
+		a, b := server(activeTTL), server(activeTTL/5)
+		ten := claims(t, a, 1)
+		synctest.Wait()
+		a.Plan(func(kvlog.Txn) faulty.Fate { return faulty.Fate{Refuse: errors.New("no way")} })
+		state := disk.Save()
+		claims(t, b, 2)
+		b.Crash()
+		disk.Restore(state)
+		a.Plan(nil)
+		if err := ten.Append(t.Context(), 2, sealed(t, 1, ten.Nonce(), 2)); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("the deposed server appends below its successor: %v", err)
 		}
 	})
 }

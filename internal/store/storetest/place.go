@@ -55,6 +55,8 @@ type How struct {
 	// Hasty: it takes over at once from a node with its own id, alive or not, as
 	// the holder of an embedded store's folder does; and gives no sign of life.
 	Hasty bool
+	// Hurried: its clock runs too fast while it stands by.
+	Hurried bool
 }
 
 // Server is a store.Store and what can befall the one who uses it.
@@ -84,13 +86,23 @@ func OnKVBelow(kv kvlog.KV, clk clock.Clock, prefix string) *Place {
 		Clock: clk,
 		Server: func(t T, how How) *Server {
 			link := faulty.NewLink(kv, clk, journal)
-			s := kvlog.New(link, kvlog.Options{Clock: clk, Prefix: prefix, ActiveTTL: how.ActiveTTL, Sole: how.Hasty})
+			opts := kvlog.Options{Clock: clk, Prefix: prefix, ActiveTTL: how.ActiveTTL, Sole: how.Hasty}
+			fast := &hurried{Clock: clk, last: clk.Now()}
+			if how.Hurried {
+				opts.Clock = fast
+			}
+			s := kvlog.New(link, opts)
+			fast.store = s
 			t.Cleanup(func() {
 				link.Crash()
 				s.Close()
 			})
+			through := store.Store(s)
+			if how.Hurried {
+				through = fast
+			}
 			return &Server{
-				Store: s,
+				Store: through,
 				Plan:  func(f func(kvlog.What) faulty.Fate) { plan(link, f) },
 				Stall: link.Stall, Resume: link.Resume, Crash: link.Crash,
 			}

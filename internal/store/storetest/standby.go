@@ -49,7 +49,7 @@ func standbyTakesOver(t T, p *Place) {
 	a := c.claim(active, c.node())
 	a.appendMany(3)
 	active.Crash()
-	b := c.claim(p.Server(t, How{ActiveTTL: soon}), c.node())
+	b := c.claim(p.Server(t, How{ActiveTTL: soon, Hurried: true}), c.node())
 	b.begin()
 	b.append()
 	c.takeOver()
@@ -65,7 +65,7 @@ func lateSignOfLife(t T, p *Place) {
 	a.append()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	standby := p.Server(t, How{ActiveTTL: soon})
+	standby := p.Server(t, How{ActiveTTL: soon, Hurried: true})
 	tried := false
 	standby.Plan(func(what kvlog.What) faulty.Fate {
 		switch {
