@@ -284,7 +284,13 @@ type Hello struct {
 	Held []uint64 `protobuf:"varint,9,rep,packed,name=held,proto3" json:"held,omitempty"`
 	// Numbers of the requests that follow because their answers are missing. A
 	// lease that was granted to one of them is kept, a waiter keeps its place.
-	Wanted        []uint64 `protobuf:"varint,10,rep,packed,name=wanted,proto3" json:"wanted,omitempty"`
+	Wanted []uint64 `protobuf:"varint,10,rep,packed,name=wanted,proto3" json:"wanted,omitempty"`
+	// How long a server that is not the active one may keep the client before it
+	// says so, in case it, or another that it can name, becomes it; 0: not at all.
+	WaitNano int64 `protobuf:"varint,11,opt,name=wait_nano,json=waitNano,proto3" json:"wait_nano,omitempty"`
+	// Where the client was sent last and reached nobody: a server that knows of no
+	// other active one need not send it there again before that wait ends.
+	Unreached     string `protobuf:"bytes,12,opt,name=unreached,proto3" json:"unreached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +393,20 @@ func (x *Hello) GetWanted() []uint64 {
 		return x.Wanted
 	}
 	return nil
+}
+
+func (x *Hello) GetWaitNano() int64 {
+	if x != nil {
+		return x.WaitNano
+	}
+	return 0
+}
+
+func (x *Hello) GetUnreached() string {
+	if x != nil {
+		return x.Unreached
+	}
+	return ""
 }
 
 type Request struct {
@@ -2114,6 +2134,8 @@ type AcquireRequest struct {
 	Slots         uint32   `protobuf:"varint,9,opt,name=slots,proto3" json:"slots,omitempty"`
 	Value         []byte   `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
 	LockDelayNano int64    `protobuf:"varint,11,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
+	// The answer shall tell when the request was where.
+	Trace         bool `protobuf:"varint,12,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2225,6 +2247,13 @@ func (x *AcquireRequest) GetLockDelayNano() int64 {
 	return 0
 }
 
+func (x *AcquireRequest) GetTrace() bool {
+	if x != nil {
+		return x.Trace
+	}
+	return false
+}
+
 type AcquireResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Lease      string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -2237,7 +2266,9 @@ type AcquireResponse struct {
 	WaitedNano int64                  `protobuf:"varint,8,opt,name=waited_nano,json=waitedNano,proto3" json:"waited_nano,omitempty"`
 	Slot       uint32                 `protobuf:"varint,9,opt,name=slot,proto3" json:"slot,omitempty"`
 	// Every name, when there are several.
-	Fences        []*Fence `protobuf:"bytes,10,rep,name=fences,proto3" json:"fences,omitempty"`
+	Fences []*Fence `protobuf:"bytes,10,rep,name=fences,proto3" json:"fences,omitempty"`
+	// When it was asked for.
+	Trace         *Trace `protobuf:"bytes,11,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2338,6 +2369,13 @@ func (x *AcquireResponse) GetSlot() uint32 {
 func (x *AcquireResponse) GetFences() []*Fence {
 	if x != nil {
 		return x.Fences
+	}
+	return nil
+}
+
+func (x *AcquireResponse) GetTrace() *Trace {
+	if x != nil {
+		return x.Trace
 	}
 	return nil
 }
@@ -3282,7 +3320,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05close\x18\x05 \x01(\bR\x05close\x12\x18\n" +
 	"\aobserve\x18\x06 \x03(\tR\aobserve\x12\x1c\n" +
 	"\tunobserve\x18\a \x03(\tR\tunobserve\x12\x19\n" +
-	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\x8d\x02\n" +
+	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\xc8\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -3296,7 +3334,9 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05label\x18\b \x01(\tR\x05label\x12\x12\n" +
 	"\x04held\x18\t \x03(\x04R\x04held\x12\x16\n" +
 	"\x06wanted\x18\n" +
-	" \x03(\x04R\x06wanted\"\x82\x02\n" +
+	" \x03(\x04R\x06wanted\x12\x1b\n" +
+	"\twait_nano\x18\v \x01(\x03R\bwaitNano\x12\x1c\n" +
+	"\tunreached\x18\f \x01(\tR\tunreached\"\x82\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
 	"\aacquire\x18\x02 \x01(\v2\x15.pawl.link.v1.AcquireH\x00R\aacquire\x121\n" +
@@ -3423,7 +3463,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"/\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x16\n" +
-	"\x14CloseSessionResponse\"\xad\x02\n" +
+	"\x14CloseSessionResponse\"\xc3\x02\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x19\n" +
@@ -3437,7 +3477,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05slots\x18\t \x01(\rR\x05slots\x12\x14\n" +
 	"\x05value\x18\n" +
 	" \x01(\fR\x05value\x12&\n" +
-	"\x0flock_delay_nano\x18\v \x01(\x03R\rlockDelayNano\"\x92\x02\n" +
+	"\x0flock_delay_nano\x18\v \x01(\x03R\rlockDelayNano\x12\x14\n" +
+	"\x05trace\x18\f \x01(\bR\x05trace\"\xbd\x02\n" +
 	"\x0fAcquireResponse\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -3450,7 +3491,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"waitedNano\x12\x12\n" +
 	"\x04slot\x18\t \x01(\rR\x04slot\x12+\n" +
 	"\x06fences\x18\n" +
-	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\"D\n" +
+	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\x12)\n" +
+	"\x05trace\x18\v \x01(\v2\x13.pawl.link.v1.TraceR\x05trace\"D\n" +
 	"\x11RenewLeaseRequest\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x19\n" +
 	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"}\n" +
@@ -3634,35 +3676,36 @@ var file_linkpb_link_proto_depIdxs = []int32{
 	20, // 20: pawl.link.v1.Refused.holder:type_name -> pawl.link.v1.Holder
 	1,  // 21: pawl.link.v1.Notice.kind:type_name -> pawl.link.v1.Notice.Kind
 	16, // 22: pawl.link.v1.AcquireResponse.fences:type_name -> pawl.link.v1.Fence
-	36, // 23: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
-	20, // 24: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
-	37, // 25: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
-	19, // 26: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
-	2,  // 27: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
-	22, // 28: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
-	24, // 29: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
-	26, // 30: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
-	28, // 31: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
-	30, // 32: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
-	32, // 33: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
-	34, // 34: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
-	38, // 35: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
-	40, // 36: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
-	9,  // 37: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
-	23, // 38: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
-	25, // 39: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
-	27, // 40: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
-	29, // 41: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
-	31, // 42: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
-	33, // 43: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
-	35, // 44: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
-	39, // 45: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
-	41, // 46: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
-	37, // [37:47] is the sub-list for method output_type
-	27, // [27:37] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	14, // 23: pawl.link.v1.AcquireResponse.trace:type_name -> pawl.link.v1.Trace
+	36, // 24: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
+	20, // 25: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
+	37, // 26: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
+	19, // 27: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
+	2,  // 28: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
+	22, // 29: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
+	24, // 30: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
+	26, // 31: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
+	28, // 32: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
+	30, // 33: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
+	32, // 34: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
+	34, // 35: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
+	38, // 36: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
+	40, // 37: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
+	9,  // 38: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
+	23, // 39: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
+	25, // 40: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
+	27, // 41: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
+	29, // 42: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
+	31, // 43: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
+	33, // 44: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
+	35, // 45: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
+	39, // 46: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
+	41, // 47: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
+	38, // [38:48] is the sub-list for method output_type
+	28, // [28:38] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_linkpb_link_proto_init() }

@@ -63,13 +63,13 @@ const (
 	// lease has ended).
 	Kind_KIND_REQUESTS Kind = 14
 	// Snapshots only. What a request id gave, after the lease's end:
-	// request_key, args, left_nano until it is forgotten.
+	// request_key, args, identity, left_nano until it is forgotten.
 	Kind_KIND_OUTCOME Kind = 15
 	// Snapshots only. The counter as it stands: token; and epoch, the tenure in
 	// which the last one was granted.
 	Kind_KIND_COUNTER Kind = 16
 	// After a lease with a lock-delay ended without its holder's doing, the name
-	// stays closed: name, left_nano of it.
+	// stays closed: name, left_nano of it, identity of whose lease that was.
 	Kind_KIND_NAME_CLOSED Kind = 17
 	// The lock-delay is over: name.
 	Kind_KIND_NAME_OPENED Kind = 18

@@ -56,6 +56,9 @@ type Lease struct {
 	ID, Session string
 	Granted     locktable.Granted
 	Cell        string
+	// Trace tells when the request was where; nil unless that was asked for, or
+	// when too many were traced at the same time.
+	Trace *Trace
 }
 
 // AcquireRequest asks for a lease without a stream.
@@ -78,6 +81,9 @@ type AcquireRequest struct {
 	// QueuedMax bounds the acquires of the caller's identity that wait to be decided; 0:
 	// the default.
 	QueuedMax int
+	// Traced asks for a trace, which counts from Received.
+	Traced   bool
+	Received clock.Reading
 }
 
 // RefusedError is an answer that was refused, as an error.
@@ -156,7 +162,8 @@ type Status struct {
 	Usage                     store.Usage
 	// Tight: acquires are refused for want of room.
 	Tight bool
-	// RolledBack: a token was told that a lost log had granted.
+	// RolledBack: a token was told that a lost log had granted, or this server found
+	// the store without the cell that it had served.
 	RolledBack bool
 	// Partial: all but Info was left out, since the caller may not see it. The
 	// cell itself leaves nothing out.

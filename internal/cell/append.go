@@ -16,6 +16,22 @@ type landing struct {
 	began, ended clock.Reading
 }
 
+// launch has a batch appended by one of as many flyers as batches were ever on
+// their way at once. They stay, since the way through a store is deep: a new
+// goroutine would copy its stack several times on it.
+func (l *loop) launch(ctx context.Context, b batch) {
+	l.flights++
+	if l.flights > l.flyers {
+		l.flyers++
+		go func() {
+			for b := range l.launches {
+				l.landings <- l.fly(ctx, b)
+			}
+		}()
+	}
+	l.launches <- b
+}
+
 func (l *loop) fly(ctx context.Context, b batch) landing {
 	x := landing{batch: b, began: l.clock.Now()}
 	x.err = l.append(ctx, b)
@@ -30,8 +46,14 @@ func (l *loop) append(ctx context.Context, b batch) error {
 		if err == nil || final(err) || ctx.Err() != nil {
 			return err
 		}
+		what := "append: outcome unknown, trying again"
+		if errors.Is(err, store.ErrFull) {
+			l.full.Store(true)
+			what = "append: the store has no room, trying again"
+		}
 		if tries == 1 {
-			l.cell.o.Logger.Warn("append: outcome unknown, trying again", "batch", b.number, "err", err)
+			l.tenure.intake.wake()
+			l.cell.o.Logger.Warn(what, "batch", b.number, "err", err)
 		}
 		if !pause(ctx, l.clock) {
 			return ctx.Err()

@@ -12,6 +12,8 @@ import (
 type call struct {
 	answer chan locktable.Answer
 	state  atomic.Int32
+	// trace is that of the answer, when one was asked for.
+	trace *Trace
 	// queued and withdrawn belong to the intake: the acquire waits in it to be
 	// decided; nobody wants it decided any more.
 	queued, withdrawn bool
@@ -31,6 +33,9 @@ func newCall() *call { return &call{answer: make(chan locktable.Answer, 1)} }
 func (x *call) Receive(_ uint64, a locktable.Answer) {
 	if _, waiting := a.(locktable.Waiting); waiting {
 		return
+	}
+	if t, traced := a.(Traced); traced {
+		a, x.trace = t.Answer, &t.Trace
 	}
 	if x.state.CompareAndSwap(callWaits, callAnswered) {
 		x.answer <- a
@@ -61,20 +66,21 @@ func (c *Cell) leave(x *call) {
 // ask submits a command that is never refused for want of room and waits for
 // its answer. make is given the call to be answered.
 func (c *Cell) ask(ctx context.Context, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
-	return c.askBy(ctx, newCall(), make)
+	return c.askBy(ctx, newCall(), 1, make)
 }
 
-func (c *Cell) askBy(ctx context.Context, x *call, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
+// askBy is ask with a call and with what the command weighs beside others.
+func (c *Cell) askBy(ctx context.Context, x *call, weight int, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
 	t := c.enter(x)
 	defer c.leave(x)
 	if t == nil {
 		return nil, c.unavailable()
 	}
 	identity := callerOf(ctx)
-	if !t.intake.reserve(ctx, identity, 1) {
+	if !t.intake.reserve(ctx, identity, weight) {
 		return nil, ctx.Err()
 	}
-	if !t.intake.addOf(identity, 1, make(x)) {
+	if !t.intake.addOf(identity, weight, make(x)) {
 		return nil, c.unavailable()
 	}
 	late := c.o.Clock.NewTimer()
@@ -104,7 +110,7 @@ func (c *Cell) unanswered() *RefusedError {
 }
 
 func (c *Cell) unavailable() *RefusedError {
-	return c.refused(locktable.Refused{Reason: locktable.Unavailable, Message: notActive})
+	return c.refused(locktable.Refused{Reason: locktable.Unavailable, Message: NotActive})
 }
 
 func (c *Cell) refused(r locktable.Refused) *RefusedError {

@@ -48,7 +48,7 @@ type Cell struct {
 	info  atomic.Pointer[Info]
 	usage atomic.Pointer[store.Usage]
 	stats Stats
-	// rolledBack: it has been told once that the store lost grants.
+	// rolledBack: it has been told once that the store lost grants, or the cell.
 	rolledBack atomic.Bool
 
 	// mu guards the tenure that is being served, and everybody who must be told
@@ -57,6 +57,9 @@ type Cell struct {
 	now     *tenure
 	streams map[*Stream]struct{}
 	calls   map[*call]struct{}
+
+	lobby  lobby
+	glance glance
 }
 
 // tenure is what the fronts need of the tenure that is being served.
@@ -121,6 +124,7 @@ func (c *Cell) begin(t *tenure, epoch uint64) {
 	c.mu.Lock()
 	c.now = t
 	c.mu.Unlock()
+	c.lobby.turn()
 	c.once.Do(func() { close(c.ready) })
 }
 
@@ -136,11 +140,12 @@ func (c *Cell) finish() {
 	c.streams, c.calls = map[*Stream]struct{}{}, map[*call]struct{}{}
 	c.mu.Unlock()
 	for s := range streams { //tidy:unordered each is told
-		s.r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: notActive})
+		s.r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: NotActive})
 	}
 	for x := range calls { //tidy:unordered each is told
-		x.Receive(0, locktable.Refused{Reason: locktable.Unavailable, Message: notActive})
+		x.Receive(0, locktable.Refused{Reason: locktable.Unavailable, Message: NotActive})
 	}
 }
 
-const notActive = "this server is not the active one"
+// NotActive is what a server says that does not serve.
+const NotActive = "this server is not the active one"

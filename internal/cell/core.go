@@ -128,6 +128,10 @@ func (c Core) Open() int { return len(c.core.open) }
 // Tight has acquires refused, or no longer, because the store is nearly full.
 func (c Core) Tight(tight bool) { c.core.tight = tight }
 
+// Full says that the store refuses a batch for want of room. It is over with the
+// next one that lands.
+func (c Core) Full() { c.core.full() }
+
 // Crowded: acquires shall stay in the intake for now.
 func (c Core) Crowded() bool { return c.core.crowded() }
 

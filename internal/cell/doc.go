@@ -11,7 +11,9 @@
 //     every batch decided before it is durable and a Confirm or an Append that
 //     began after its request was received has succeeded; so a take-over comes
 //     after the receipt of every renewal that was ever answered (I5).
-//   - Answers leave in the order in which they were decided.
+//   - Answers leave in the order in which they were decided, with one exception:
+//     while the store is full, what shows nothing of the records that it refuses
+//     goes before what does (step_full.go says why it may).
 //   - A session ends only by usable time: time in which the store confirmed the
 //     tenure. A stalled server or store ends nobody.
 //   - Renewals, releases and cancels are never refused for want of room and
@@ -25,7 +27,7 @@
 // without its server knowing, and whatever that server then decides is refused
 // by the store and never answered.
 //
-// The step (step.go, usable.go) is pure; the loop that waits is in run.go and
-// append.go. An acquire that asks for it is followed (trace.go); it is decided
-// and answered as every other.
+// The step (step.go, step_full.go, usable.go) is pure; the loop that waits is in
+// run.go and append.go. An acquire that asks for it is followed (trace.go); it is
+// decided and answered as every other.
 package cell

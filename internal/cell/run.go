@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
@@ -69,6 +70,12 @@ func (c *Cell) reign(ctx context.Context) error {
 	}
 	if c.o.Ended != nil {
 		l.core.table.Witness(&witness{c.o.Ended})
+	}
+	if lost := c.Info().Cell; t.Opened() && lost != "" {
+		// Whoever deleted it may not know what it was. Guards keep the lost one's id.
+		c.rolledBack.Store(true)
+		c.o.Logger.Error("store_rolled_back: the store has nothing more of the cell that was served here; one is founded anew",
+			"lost", lost, "cell", l.core.table.Cell())
 	}
 	l.core.begun(l.clock.Now())
 	c.stats.Tenures.Add(1)
@@ -159,7 +166,10 @@ type loop struct {
 	clock clock.Clock
 
 	tenure   *tenure
+	launches chan batch
 	landings chan landing
+	flyers   int
+	flights  int // launched and not landed
 	confirms chan error
 	snaps    chan snapped
 	usages   chan store.Usage
@@ -167,6 +177,8 @@ type loop struct {
 	growth   growth
 	snapping bool
 	busy     int
+	// full: the store refused a batch that is on its way.
+	full atomic.Bool
 	// held: the last turn left the acquires where they were.
 	held bool
 }
@@ -182,7 +194,8 @@ func (l *loop) serve(ctx context.Context) error {
 	// What is under way ends with the loop, and is waited for.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	l.landings = make(chan landing, store.InFlight)
+	l.launches, l.landings = make(chan batch, store.InFlight), make(chan landing, store.InFlight)
+	defer close(l.launches)
 	l.confirms, l.snaps, l.usages = make(chan error, 1), make(chan snapped, 1), make(chan store.Usage, 1)
 	l.hints = make(chan error, 1)
 	l.tenure = &tenure{
@@ -251,6 +264,9 @@ func (l *loop) turn(ctx, work context.Context) error {
 		case <-timer.C():
 			step = true
 		}
+		if l.full.Load() && l.full.Swap(false) {
+			l.core.full()
+		}
 		if step || l.core.more {
 			// Let those who are about to send do so: a batch gathers more.
 			runtime.Gosched()
@@ -299,7 +315,7 @@ func (l *loop) act(work context.Context) {
 	for _, b := range a.appends {
 		l.busy++
 		b.traced = l.tenure.traces.carries(b.number)
-		go func() { l.landings <- l.fly(work, b) }()
+		l.launch(work, b)
 	}
 	if a.confirm {
 		l.busy++
@@ -329,7 +345,9 @@ func (l *loop) act(work context.Context) {
 // deliver lets answers go.
 func (l *loop) deliver(g *group) {
 	// First: whoever got an answer finds the counts at least as new.
-	l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
+	if !g.early {
+		l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
+	}
 	tracing := l.tenure.traces.any()
 	for i := range g.replies {
 		r := &g.replies[i]
@@ -348,6 +366,7 @@ func (l *loop) deliver(g *group) {
 
 func (l *loop) land(x landing) error {
 	l.busy--
+	l.flights--
 	if x.err != nil {
 		return fmt.Errorf("append batch %d: %w", x.batch.number, x.err)
 	}
@@ -360,6 +379,8 @@ func (l *loop) land(x landing) error {
 	if l.growth.due() {
 		l.snapshot()
 	}
+	// What is still refused says so again.
+	l.full.Store(false)
 	l.core.landed(x.batch.number)
 	if l.tenure.traces.any() {
 		l.tenure.traces.landed(l.core, x, l.clock.Now())
@@ -453,7 +474,8 @@ func (l *loop) resign() error {
 	return nil
 }
 
-// wait takes in everything that is under way, so that no goroutine is left.
+// wait takes in everything that is under way, so that no goroutine is left but flyers
+// without a batch, which end once launches is closed.
 func (l *loop) wait() {
 	for ; l.busy > 0; l.busy-- {
 		select {

@@ -61,6 +61,8 @@ type core struct {
 	wantSnapshot bool
 	frozen       *snapshot
 	more         bool
+	// stuck: the store is full; nil: it takes what is written.
+	stuck *stuck
 
 	out actions
 }
@@ -69,6 +71,7 @@ type core struct {
 type flight struct {
 	turn   uint64
 	landed bool
+	raw    []byte
 }
 
 // group is the answers of a turn. They leave when batch need is durable and
@@ -78,6 +81,8 @@ type group struct {
 	replies    []locktable.Reply
 	events     int
 	counts     locktable.Counts
+	// early: it goes before records that are stuck, and counts was left out.
+	early bool
 }
 
 // snapshot is the frozen table after a batch.
@@ -144,7 +149,9 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 	}
 	now := c.now(r, wall)
 	for _, x := range urgent {
-		c.table.Decide(now, x, &c.decided)
+		if c.stuck == nil || !c.turnedAway(x) {
+			c.table.Decide(now, x, &c.decided)
+		}
 	}
 	expiring := c.table.Tick(now, complete, portion, &c.decided)
 	for _, x := range acquires {
@@ -159,26 +166,19 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 }
 
 // crowded: acquires stay in the intake, since too much is decided that is not on
-// its way, or a snapshot waits for what is decided to be closed.
-func (c *core) crowded() bool { return len(c.open) > openMax || c.wantSnapshot }
-
-// acquire decides an acquire, or refuses it when there is no room for it.
-func (c *core) acquire(now locktable.Now, x locktable.Command) {
-	if a, ok := x.(locktable.Acquire); ok && c.tight && !planted.Is("acquire taken with little room") {
-		c.decided.Replies = append(c.decided.Replies, locktable.Reply{
-			To: a.Ref, Number: a.Number, Answer: locktable.Refused{
-				Reason: locktable.Exhausted, Message: "the store is nearly full; renewals, releases and reads go on",
-			},
-		})
-		return
-	}
-	c.table.Decide(now, x, &c.decided)
+// its way, or a snapshot waits for what is decided to be closed. On a full store
+// they are taken, and refused.
+func (c *core) crowded() bool {
+	return c.stuck == nil && (len(c.open) > openMax || c.wantSnapshot)
 }
 
 // gather moves what the turn decided to the open batch and the queue of
 // answers.
 func (c *core) gather() {
 	c.open = append(c.open, c.decided.Events...)
+	if c.stuck != nil {
+		c.stuck.note(c.decided.Events)
+	}
 	need := c.last
 	if len(c.open) > 0 {
 		need = 0
@@ -230,14 +230,14 @@ func (c *core) seal(events []*recordpb.Event) {
 		panic(fmt.Errorf("cell: close batch %d: %w", b.Number, err))
 	}
 	c.last, c.sum = b.Number, sum
-	c.flying[b.Number] = &flight{turn: c.turn}
+	c.flying[b.Number] = &flight{turn: c.turn, raw: raw}
 	c.out.appends = append(c.out.appends, batch{number: b.Number, raw: raw, events: len(events)})
 }
 
 // landed notes that a batch has landed, and closes what waited for its place.
 func (c *core) landed(number uint64) {
 	f := c.flying[number]
-	f.landed = true
+	f.landed, c.stuck = true, nil
 	c.confirm(f.turn)
 	if planted.Is("acknowledged behind a hole") {
 		c.durable = max(c.durable, number)
@@ -291,6 +291,10 @@ func (c *core) settle() {
 		clear(c.groups[rest:])
 		c.groups = c.groups[:rest]
 	}
+	if c.stuck != nil {
+		c.stuck.passed = max(c.stuck.passed-n, 0)
+		c.pass()
+	}
 	if c.frozen != nil && c.frozen.upTo <= c.durable {
 		c.out.snapshot, c.frozen = c.frozen, nil
 	}
@@ -328,9 +332,11 @@ func (c *core) hurry() {
 }
 
 // ask begins a Confirm when something waits for one that no append under way
-// will give: an answer, or a share of usable time.
+// will give: an answer, or a share of usable time. Nothing gives one while the
+// store is full.
 func (c *core) ask(r clock.Reading) {
-	if c.asked != 0 || len(c.open) > 0 || r.Shorter(c.askedAt) < confirmGap {
+	full := c.stuck != nil && !planted.Is("full store that is not asked")
+	if c.asked != 0 || len(c.open) > 0 && !full || r.Shorter(c.askedAt) < confirmGap {
 		return
 	}
 	if c.waits() {
@@ -344,7 +350,9 @@ func (c *core) ask(r clock.Reading) {
 func (c *core) waits() bool {
 	coming := max(c.confirmed, c.asked)
 	for _, f := range c.flying { //tidy:unordered a maximum
-		coming = max(coming, f.turn)
+		if c.stuck == nil {
+			coming = max(coming, f.turn)
+		}
 	}
 	if n := len(c.groups); n > 0 && c.groups[n-1].turn > coming {
 		return true

@@ -105,6 +105,8 @@ func (s *stepper) run(line string) []string {
 		s.c.ask(s.now)
 	case "want":
 		s.c.wantSnapshot = true
+	case "full":
+		s.c.full()
 	case "tight":
 		s.c.tight = arg == "on"
 	case "state":

@@ -46,10 +46,10 @@ type asked struct {
 	clock clock.Clock
 }
 
-// slowStore takes storeDelay for every append.
-type slowStore struct{ store.Store }
+// slowAppends takes storeDelay for every append.
+type slowAppends struct{ store.Store }
 
-func (s slowStore) Claim(ctx context.Context, self store.Node, nonce store.Nonce, first func(uint64, store.Nonce) []byte) (store.Tenure, error) {
+func (s slowAppends) Claim(ctx context.Context, self store.Node, nonce store.Nonce, first func(uint64, store.Nonce) []byte) (store.Tenure, error) {
 	t, err := s.Store.Claim(ctx, self, nonce, first)
 	return slowTenure{t}, err
 }
@@ -68,7 +68,7 @@ func slowly(t *testing.T) *server {
 	t.Helper()
 	k := clock.Bubble()
 	s := &server{store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), end: make(chan error, 1)}
-	s.Cell = cell.New(cell.Options{Store: slowStore{s.store}, Clock: k, Name: "test", ActiveTTL: activeTTL})
+	s.Cell = cell.New(cell.Options{Store: slowAppends{s.store}, Clock: k, Name: "test", ActiveTTL: activeTTL})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { s.end <- s.Run(ctx) }()
 	s.stop = func() {
@@ -233,6 +233,53 @@ func TestTracesAreBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		if _, ok := gone.last(1).(cell.Traced); ok {
 			t.Error("a stream that has ended was told")
+		}
+	})
+}
+
+// An acquire without a stream is followed as well, and one that repeats another.
+func TestTraceOfAnAcquireWithoutAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := slowly(t)
+		defer s.stop()
+		k := clock.Bubble()
+		ask := func(r cell.AcquireRequest) *cell.Trace {
+			t.Helper()
+			r.Received = k.Now()
+			l, err := s.Acquire(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Trace
+		}
+		if x := ask(cell.AcquireRequest{Names: []string{"a"}}); x != nil {
+			t.Errorf("nobody asked, and %+v is told", x)
+		}
+		for _, again := range []bool{false, true} {
+			x := ask(cell.AcquireRequest{Names: []string{"b"}, RequestID: "r", Traced: true})
+			if x == nil || x.Taken == (clock.Reading{}) || x.Decided == (clock.Reading{}) || x.Final.Raw < x.Decided.Raw {
+				t.Fatalf("repeated: %t; told %+v", again, x)
+			}
+			if d := x.Landed.Longer(x.Appending); !again && d != storeDelay {
+				t.Errorf("the store took %v, and %v is told", storeDelay, d)
+			}
+		}
+		// A wait is the lock table's; whoever gives up leaves no trace behind.
+		held := s.acquire(t, "c", time.Minute, 0)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := cell.AcquireRequest{Names: []string{"c"}, Wait: time.Minute, Traced: true}
+		if _, err := s.Acquire(short, r); err == nil {
+			t.Error("granted what is held")
+		}
+		told := make(chan *cell.Trace)
+		go func() { told <- ask(r) }()
+		time.Sleep(5 * time.Second)
+		if err := s.Release(t.Context(), held.ID); err != nil {
+			t.Error(err)
+		}
+		if x := <-told; x == nil || x.Decided.Longer(x.Taken) < 4*time.Second {
+			t.Errorf("it waited 5 s, and %+v is told", x)
 		}
 	})
 }

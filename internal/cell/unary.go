@@ -101,9 +101,25 @@ func (c *Cell) gone(what string) error {
 	})
 }
 
+// listWeight is what a listing weighs beside a command that is about one thing: it
+// may show a thousand names, or a thousand who hold one and wait for it.
+func listWeight(l locktable.List) int {
+	n := locktable.PageMax
+	switch {
+	case l.Name != "" && l.WithoutQueue:
+		n = 0
+	case l.Name == "" && l.Limit > 0:
+		n = min(l.Limit, locktable.PageMax)
+	}
+	return 1 + n/namesPerWeight
+}
+
+// namesPerWeight is how many names of a listing weigh as much as a command.
+const namesPerWeight = 4
+
 // List reads names that are held or waited for.
 func (c *Cell) List(ctx context.Context, l locktable.List) (locktable.Page, error) {
-	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
+	a, err := c.askBy(ctx, newCall(), listWeight(l), func(ref locktable.Ref) locktable.Command {
 		l.Ref = ref
 		return l
 	})
@@ -118,7 +134,7 @@ func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err er
 	b.Identity = callerOf(ctx)
 	x := newCall()
 	x.late = func(a locktable.Answer) { c.logBreak(b, a) }
-	a, err := c.askBy(ctx, x, func(ref locktable.Ref) locktable.Command {
+	a, err := c.askBy(ctx, x, 1, func(ref locktable.Ref) locktable.Command {
 		b.Ref = ref
 		return b
 	})
@@ -148,12 +164,12 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 		// A store that is silent leaves what was known last.
 		asking, done := context.WithTimeout(ctx, c.o.ActiveTTL)
 		defer done()
-		if n, err := c.elsewhere(asking); err == nil {
+		if n, err := c.activeNow(asking); err == nil {
 			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
 		}
 		return s, nil
 	}
-	if _, err := c.List(ctx, locktable.List{Limit: 1, WithoutQueue: true}); err != nil {
+	if _, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command { return locktable.Ping{Ref: ref} }); err != nil {
 		return s, err
 	}
 	p := t.counts.Load()
@@ -218,6 +234,10 @@ func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 			t.intake.add(locktable.Release{Lease: id.hash(), Identity: identity})
 		}
 	}
+	if r.Traced {
+		t.traces.begin(x, []uint64{a.Number}, r.Received, c.o.Clock.Now())
+		defer t.traces.forget(x)
+	}
 	refused, open := t.intake.single(r.QueuedMax, a)
 	if !open {
 		return Lease{}, c.unavailable()
@@ -235,7 +255,7 @@ func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 	if r.RequestID != "" {
 		id = repeatable(t.cell, identity, r.RequestID, g.Salt)
 	}
-	l := Lease{ID: id.String(), Session: r.Session, Granted: g, Cell: t.cell}
+	l := Lease{ID: id.String(), Session: r.Session, Granted: g, Cell: t.cell, Trace: x.trace}
 	if l.Session == "" {
 		l.Session = id.ownSession().String()
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
@@ -59,7 +58,7 @@ func (t *Table) apply(e *recordpb.Event) error {
 		l := t.lockOf(e.Name, true)
 		t.settle(l)
 		if l.closed == nil {
-			t.shut(l, time.Duration(e.LeftNano))
+			t.shut(l, e.Identity, time.Duration(e.LeftNano))
 		}
 		l.closed.left = time.Duration(e.LeftNano)
 		return nil
@@ -70,7 +69,8 @@ func (t *Table) apply(e *recordpb.Event) error {
 		t.forget(l)
 		return nil
 	case recordpb.Kind_KIND_OUTCOME:
-		t.outcomes.end(idOf(e.RequestKey), e.Args, time.Duration(e.LeftNano))
+		t.charge(e.Identity, usage{ids: 1})
+		t.outcomes.end(idOf(e.RequestKey), e.Identity, e.Args, time.Duration(e.LeftNano))
 		return nil
 	case recordpb.Kind_KIND_SESSION_OPENED, recordpb.Kind_KIND_SESSION_CLOSED, recordpb.Kind_KIND_SESSION_EXPIRED,
 		recordpb.Kind_KIND_SESSION_SILENT, recordpb.Kind_KIND_SESSION_HEARD, recordpb.Kind_KIND_REQUESTS,
@@ -185,8 +185,7 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 		t.tenures[n-1].last = token
 	}
 	t.leases[token] = l
-	t.values += len(e.Value)
-	t.charge(s.identity, usage{leases: 1, values: len(e.Value)})
+	t.charge(s.identity, l.usage())
 	s.leases.push(l)
 	if l.request != 0 {
 		put(&s.granted, l.request, l)
@@ -196,6 +195,7 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 		t.byID[id] = l
 	}
 	if l.extra.requestKey != (ID{}) {
+		t.charge(s.identity, usage{ids: 1})
 		t.outcomes.begin(l)
 	}
 	return nil
@@ -254,40 +254,6 @@ func (t *Table) take(l *lease, h hold, slots uint32) error {
 	return nil
 }
 
-// place is where the holder of a slot stands among the holders.
-func (l *lock) place(slot uint32) int {
-	return sort.Search(len(l.holders), func(i int) bool { return l.holders[i].on(l).slot >= slot })
-}
-
-// without takes a lease out of the holders, if it is there: in the time of a
-// search and of moving what is on the shorter side, since a name may have a
-// million shared holders. They are in the order of their tokens.
-func (l *lock) without(x *lease) {
-	at := 0
-	switch x.mode {
-	case Slots:
-		at = l.place(x.on(l).slot)
-	case Shared:
-		at = sort.Search(len(l.holders), func(i int) bool { return l.holders[i].token >= x.token })
-	}
-	if at < len(l.holders) && l.holders[at] == x {
-		l.holders = cut(l.holders, at)
-	}
-}
-
-// cut takes one out of a list and moves what is on the shorter side.
-func cut[T any](list []*T, at int) []*T {
-	switch n := len(list); {
-	case n == 1:
-		return nil
-	case at < n/2:
-		copy(list[1:], list[:at])
-		list[0] = nil
-		return list[1:]
-	}
-	return slices.Delete(list, at, at+1)
-}
-
 // fence is what a new holder's guards are claimed with: its token, or that of
 // the first of the present unbroken run of shared holders.
 func (l *lock) fence(m Mode, token guard.Token) guard.Token {
@@ -316,7 +282,8 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 // end makes a session over. Its leases, if any, go on the work list.
 func (t *Table) end(s *session) {
 	delete(t.sessions, s.id)
-	t.charge(s.identity, usage{sessions: -1})
+	t.charge(s.identity, usage{sessions: -1, cancels: -len(s.cancelled)})
+	s.cancelled = nil
 	t.due.remove(s.slot)
 	s.over = true
 	if s.leases.n > 0 {
@@ -333,13 +300,12 @@ func (t *Table) drop(l *lease, forced bool) {
 		k := h.lock
 		k.without(l)
 		if d := l.extra.delay; d > 0 && (forced && !planted.Is("break at once without the lock-delay") || s.expired) {
-			t.shut(k, d)
+			t.shut(k, s.identity, d)
 		}
 	})
 	s.leases.remove(l)
 	delete(t.leases, l.token)
-	t.values -= len(l.extra.value)
-	t.charge(s.identity, usage{leases: -1, values: -len(l.extra.value)})
+	t.charge(s.identity, l.usage().negative())
 	if l.request != 0 {
 		delete(s.granted, l.request)
 		s.markDone(l.request)
@@ -348,15 +314,16 @@ func (t *Table) drop(l *lease, forced bool) {
 		delete(t.byID, id)
 	}
 	if key := l.extra.requestKey; key != (ID{}) {
-		t.outcomes.end(key, l.args, 0)
+		t.outcomes.end(key, s.identity, l.args, 0)
 	}
 }
 
 // shut closes a name for what is left of a lock-delay, unless it is closed for
 // longer: how long that is only the time tells, which comes with the next Tick.
-func (t *Table) shut(l *lock, left time.Duration) {
+func (t *Table) shut(l *lock, identity string, left time.Duration) {
 	if l.closed == nil {
-		l.attended().closed = &closure{}
+		l.attended().closed = &closure{identity: identity}
+		t.charge(identity, usage{closed: 1})
 	}
 	c := l.closed
 	c.left, c.fresh = max(c.left, left), max(c.fresh, left)
@@ -367,6 +334,7 @@ func (t *Table) shut(l *lock, left time.Duration) {
 // reopen ends what is left of a lock-delay.
 func (t *Table) reopen(l *lock) {
 	if l.closed != nil {
+		t.charge(l.closed.identity, usage{closed: -1})
 		l.closed = nil
 		t.due.remove(l.slot)
 	}

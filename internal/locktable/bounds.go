@@ -48,8 +48,15 @@ type Limits struct {
 	Waiters          int
 	// ValueBytes bounds the values of all holders and waiters together.
 	ValueBytes int
-	// Observed bounds the names that one session observes.
-	Observed int
+	// TextBytes bounds the names and labels of all holders and waiters together.
+	TextBytes int
+	// Closed bounds the names that a lock-delay keeps closed, or that one would if
+	// their holders went now.
+	Closed int
+	// Observed bounds the names that one session observes, Observers those that all
+	// of them do, a name counted for each.
+	Observed  int
+	Observers int
 }
 
 // DefaultLimits are the limits of a cell that was told nothing else.
@@ -60,7 +67,10 @@ var DefaultLimits = Limits{
 	Leases:           2_000_000,
 	Waiters:          1_000_000,
 	ValueBytes:       256 << 20,
+	TextBytes:        256 << 20,
+	Closed:           1_000_000,
 	Observed:         1_000,
+	Observers:        250_000,
 }
 
 // ValidName tells what is wrong with a name: 1 to NameMax bytes of valid UTF-8
@@ -92,7 +102,7 @@ func ValidRequestID(id string) error { return validText("request id", id, Reques
 // ValidTTL tells what is wrong with a session's time to live.
 func ValidTTL(ttl time.Duration) error {
 	if ttl < TTLMin || ttl > TTLMax {
-		return fmt.Errorf("the ttl is %v; %v to %v was expected", ttl, TTLMin, TTLMax)
+		return fmt.Errorf("the ttl is %v; 1s to 24h was expected", ttl)
 	}
 	return nil
 }
@@ -100,7 +110,7 @@ func ValidTTL(ttl time.Duration) error {
 // ValidWait tells what is wrong with a wait.
 func ValidWait(wait time.Duration) error {
 	if wait < 0 || wait > WaitMax {
-		return fmt.Errorf("the wait is %v; 0 to %v was expected", wait, WaitMax)
+		return fmt.Errorf("the wait is %v; 0 to 24h was expected", wait)
 	}
 	return nil
 }
@@ -108,7 +118,7 @@ func ValidWait(wait time.Duration) error {
 // ValidLockDelay tells what is wrong with a lock-delay.
 func ValidLockDelay(d time.Duration) error {
 	if d < 0 || d > LockDelayMax {
-		return fmt.Errorf("the lock-delay is %v; 0 to %v was expected", d, LockDelayMax)
+		return fmt.Errorf("the lock-delay is %v; 0 to 1h was expected", d)
 	}
 	return nil
 }

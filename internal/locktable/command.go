@@ -214,6 +214,9 @@ type List struct {
 	Within []string
 }
 
+// Ping asks whether the tenure is in force, and for nothing of the table.
+type Ping struct{ Ref Ref }
+
 // Reply carries an answer to whoever waits for it.
 type Reply struct {
 	To     Ref
@@ -230,6 +233,7 @@ type Attached struct {
 	TTL        time.Duration
 	Lost       []uint64
 	RolledBack bool
+	Session    ID
 }
 
 // Opened: the session lives.
@@ -246,6 +250,8 @@ type Renewed struct {
 	// go, and Reason why. Streams are told by a Notice.
 	Breaking bool
 	Reason   string
+	// ByLease: the session was named by a lease of it, which is held.
+	ByLease bool
 }
 
 // Granted is a lease.
@@ -271,8 +277,14 @@ type Grant struct {
 // Waiting: the request stands in the queue at this place.
 type Waiting struct{ Place Place }
 
-// Done: as asked. Of is what that was.
-type Done struct{ Of Asked }
+// Done: as asked. Of is what that was; Session is set for a check.
+type Done struct {
+	Of      Asked
+	Session ID
+}
+
+// Alive answers a Ping.
+type Alive struct{}
 
 // Asked is a request whose answer says nothing but that it is done.
 type Asked uint8
@@ -314,8 +326,8 @@ type Observed struct {
 	Token guard.Token
 	Value []byte
 	Label string
-	// Reason and Message say why the name is not observed. There is none from the
-	// table: it is for fronts that allow less.
+	// Reason and Message say why the name is not observed: for want of room, or of a
+	// right, which fronts say.
 	Reason  Reason
 	Message string
 }
@@ -409,6 +421,7 @@ func (Renewed) answer()  {}
 func (Granted) answer()  {}
 func (Waiting) answer()  {}
 func (Done) answer()     {}
+func (Alive) answer()    {}
 func (Broken) answer()   {}
 func (Refused) answer()  {}
 func (Notice) answer()   {}

@@ -46,3 +46,32 @@ func TestACrowdOfSharedWaiters(t *testing.T) {
 	}
 	table.Decide(now, Release{Session: ID{1}, Generation: 1, Number: 3, Token: far.Token, Ref: byte(0)}, d)
 }
+
+// Of thousands of slots, one that is given back is free at once, and is the next one
+// that is given.
+func TestASlotOfThousandsIsGivenOn(t *testing.T) {
+	const slots, back = 2 * goneMin, 5
+	s := newShop(DefaultLimits)
+	holder := s.attach("")
+	take := func(number uint64) Granted {
+		t.Helper()
+		a := s.decide(Acquire{
+			Ref: holder, Session: holder, Generation: 1, Number: number, Mode: Slots, Slots: slots, Try: true, Names: []string{"x"},
+		})
+		g, yes := a.(Granted)
+		if !yes {
+			t.Fatalf("request %d: %+v", number, a)
+		}
+		return g
+	}
+	var given Granted
+	for n := range uint64(slots) {
+		if g := take(n + 1); g.Grants[0].Slot == back {
+			given = g
+		}
+	}
+	s.decide(Release{Ref: holder, Session: holder, Generation: 1, Number: slots + 1, Token: given.Token})
+	if g := take(slots + 2); g.Grants[0].Slot != back {
+		t.Errorf("slot %d was given back, and %d was given", back, g.Grants[0].Slot)
+	}
+}

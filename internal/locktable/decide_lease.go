@@ -55,7 +55,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 	case free && t.mayGrant(now):
 		t.grant(now, w, d)
 		for _, l := range w.locks {
-			l.tell(d)
+			t.show(l, d)
 		}
 	case c.Try && !free:
 		d.reply(c.Ref, c.Number, t.held(now, w))
@@ -112,6 +112,19 @@ func (t *Table) asker(now Now, c Acquire, args uint64, d *Decided) (s *session, 
 	return s, t.known(now, s, c, args, d)
 }
 
+// Asked reports whether an acquire was taken before, as it is: it waits, or was
+// granted and its answer was lost. So is one that takes the place of such a one.
+func (t *Table) Asked(c Acquire) bool {
+	if c.RequestKey != (ID{}) {
+		return t.outcomes.live[c.RequestKey] != nil || t.outcomes.waiting[c.RequestKey] != nil
+	}
+	s := t.sessions[c.Session]
+	if s == nil || c.Number == 0 {
+		return false
+	}
+	return s.granted[c.Number] != nil || s.waiting[c.Number] != nil || c.Replaces != 0 && s.waiting[c.Replaces] != nil
+}
+
 // known answers a request of a stream that was asked before.
 func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) bool {
 	low := max(s.finished, s.finishedUp)
@@ -151,7 +164,7 @@ func (t *Table) replace(now Now, s *session, c Acquire, d *Decided) (place Place
 	if c.Replaces < low || c.Replaces >= c.Number || done || cancelled {
 		return Place{}, nil
 	}
-	put(&s.cancelled, c.Replaces, struct{}{})
+	t.cancel(s, c.Replaces, d)
 	if w := s.waiting[c.Replaces]; w != nil {
 		t.unjoin(w)
 		return w.place, w.locks
@@ -219,12 +232,26 @@ func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 		return Exhausted, fmt.Sprintf("the cell has %d sessions, its limit", len(t.sessions))
 	case c.RequestKey != (ID{}) && t.outcomes.n() >= t.limits.Leases:
 		return Exhausted, fmt.Sprintf("the cell remembers %d request ids, its limit", t.outcomes.n())
-	case t.values+len(c.Value) > t.limits.ValueBytes:
-		return Exhausted, fmt.Sprintf("the cell has %d bytes of values; %d more would pass its limit", t.values, len(c.Value))
 	}
-	more := usage{leases: 1, values: len(c.Value)}
+	more := c.usage()
+	more.leases = 1
 	if s == nil {
 		more.sessions = 1
+	}
+	if c.RequestKey != (ID{}) {
+		more.ids = 1
+	}
+	for _, x := range []struct {
+		what            string
+		has, more, most int
+	}{
+		{"bytes of values", t.total.values, more.values, t.limits.ValueBytes},
+		{"bytes of names and labels", t.total.texts, more.texts, t.limits.TextBytes},
+		{"names under a lock-delay", t.total.closed, more.closed, t.limits.Closed},
+	} {
+		if x.more > 0 && x.has+x.more > x.most {
+			return Exhausted, fmt.Sprintf("the cell has %d %s; %d more would pass its limit", x.has, x.what, x.more)
+		}
 	}
 	if why := t.overdrawn(c.Identity, more); why != "" {
 		return Exhausted, why
@@ -357,7 +384,7 @@ func (c Cancel) decide(t *Table, now Now, d *Decided) {
 		// Noted in any case: a cancel does not wait behind acquires, so the request
 		// may come yet, also one that waits and is asked again on a new stream.
 		if s.waiting[c.Number] == nil || !planted.Is("cancel overtakes the request that is asked again") {
-			put(&s.cancelled, c.Number, struct{}{})
+			t.cancel(s, c.Number, d)
 		}
 	}
 	if w := s.waiting[c.Number]; w != nil {
@@ -391,7 +418,7 @@ func (c Release) decide(t *Table, now Now, d *Decided) {
 		t.touch(now, l.session, d)
 	}
 	t.release(now, l, d)
-	d.reply(c.Ref, c.Number, Done{AskedRelease})
+	d.reply(c.Ref, c.Number, Done{Of: AskedRelease})
 }
 
 func (c Check) decide(t *Table, _ Now, d *Decided) {
@@ -403,7 +430,7 @@ func (c Check) decide(t *Table, _ Now, d *Decided) {
 		d.refuse(c.Ref, c.Number, Gone, leaseGone)
 		return
 	}
-	d.reply(c.Ref, c.Number, Done{AskedCheck})
+	d.reply(c.Ref, c.Number, Done{Of: AskedCheck, Session: s.id})
 }
 
 // holding finds the session's own lease with a token.

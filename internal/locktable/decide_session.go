@@ -55,7 +55,7 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 		}
 		s := t.sessions[c.New]
 		s.stream, s.generation = c.Ref, c.Generation
-		d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: c.Held, RolledBack: rolled})
+		d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: c.Held, RolledBack: rolled, Session: s.id})
 		return
 	}
 	s := t.sessions[c.Session]
@@ -80,7 +80,7 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	t.touchFor(now, s, c.TTL, d)
 	have, lost := t.part(s, c.Held)
 	t.keep(now, s, have, c.Wanted, d)
-	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled})
+	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled, Session: s.id})
 	for l := s.leases.head; l != nil; l = l.next {
 		if l.breaking != nil {
 			d.reply(c.Ref, 0, Notice{Token: l.token, Reason: l.breaking.reason})
@@ -257,7 +257,7 @@ func (c Heard) decide(t *Table, now Now, d *Decided) {
 	}
 	t.touchFor(now, s, ttl, d)
 	if c.Finished > s.finishedUp {
-		dropBelow(s.cancelled, s.finishedUp, c.Finished)
+		t.finishCancelled(s, c.Finished)
 		t.leaveAll(now, s.waitingBelow(s.finishedUp, c.Finished), d)
 		s.finishedUp = c.Finished
 	}
@@ -289,7 +289,7 @@ func (c Renew) decide(t *Table, now Now, d *Decided) {
 	if c.Lease != (ID{}) {
 		gone, s = leaseGone, nil
 		if l := t.byID[c.Lease]; l != nil && !l.session.over {
-			s = l.session
+			s, a.ByLease = l.session, true
 			if l.breaking != nil {
 				a.Breaking, a.Reason = true, l.breaking.reason
 			}
@@ -308,6 +308,8 @@ func (c Renew) decide(t *Table, now Now, d *Decided) {
 	d.reply(c.Ref, 0, a)
 }
 
+func (c Ping) decide(_ *Table, _ Now, d *Decided) { d.reply(c.Ref, 0, Alive{}) }
+
 func (c Close) decide(t *Table, now Now, d *Decided) {
 	s := t.sessions[c.Session]
 	if s == nil || s.identity != c.Identity {
@@ -315,7 +317,7 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 		return
 	}
 	t.finishSession(now, s, recordpb.Kind_KIND_SESSION_CLOSED, Closed{Message: "closed as asked"}, d)
-	d.reply(c.Ref, 0, Done{AskedClose})
+	d.reply(c.Ref, 0, Done{Of: AskedClose})
 }
 
 // finishSession ends a session, tells its stream, and lets whoever stood behind

@@ -96,7 +96,7 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 			t.look(now, x.s, d)
 		}
 	}
-	t.outcomes.turn(now, budget)
+	t.outcomes.turn(now, budget, func(x *outcome) { t.charge(x.identity, usage{ids: -1}) })
 	for n := 0; ; n++ {
 		s := t.suspects.next(now)
 		if s == nil {
@@ -153,7 +153,7 @@ func (t *Table) lookClosed(now Now, l *lock, d *Decided) {
 	case c == nil:
 		return
 	case !c.timed:
-		*c = closure{left: c.left, timed: true, since: now.High, until: now.High + c.left, logNext: now.High + TenureGrace}
+		*c = closure{left: c.left, identity: c.identity, timed: true, since: now.High, until: now.High + c.left, logNext: now.High + TenureGrace}
 	case c.fresh > 0:
 		c.until, c.fresh = max(c.until, now.High+c.fresh), 0
 	}
@@ -163,7 +163,7 @@ func (t *Table) lookClosed(now Now, l *lock, d *Decided) {
 		return
 	}
 	if c.logNext <= now.Low {
-		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: l.name, LeftNano: int64(c.until - now.Low)})
+		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: l.name, Identity: c.identity, LeftNano: int64(c.until - now.Low)})
 		c.logNext = now.High + max(now.High-c.since, time.Millisecond)
 	}
 	t.due.add(min(c.logNext, c.until), appointment{lock: l})

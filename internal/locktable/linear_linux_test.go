@@ -67,7 +67,8 @@ func newHall() *hall {
 	none := 1 << 30
 	h := &hall{
 		table: New(Limits{
-			LeasesPerSession: none, WaitersPerName: none, Sessions: none, Leases: none, Waiters: none, ValueBytes: none, Observed: none,
+			LeasesPerSession: none, WaitersPerName: none, Sessions: none, Leases: none, Waiters: none, ValueBytes: none,
+			TextBytes: none, Closed: none, Observed: none, Observers: none,
 		}),
 		d: &Decided{},
 	}
@@ -124,13 +125,18 @@ func (h *hall) heldUp(session byte, n int, name string) {
 	}
 }
 
+// orders are those in which n things may go; the prime is no divisor of any n.
+var orders = map[string]func(i, n int) int{
+	"the first first": func(i, n int) int { return i },
+	"the last first":  func(i, n int) int { return n - 1 - i },
+	"from the middle": func(i, n int) int { return (n/2 + (i+1)/2*(1-i%2*2) + n) % n },
+	"here and there":  func(i, n int) int { return i * 7919 % n },
+}
+
 func TestSharedReleasesAreLinear(t *testing.T) {
-	for what, which := range map[string]func(i, n int) int{
-		"the first first": func(i, n int) int { return i },
-		"the last first":  func(i, n int) int { return n - 1 - i },
-	} {
+	for what, which := range orders {
 		t.Run(what, func(t *testing.T) {
-			linear(t, 4000, func(t *testing.T, n int) func() {
+			linear(t, 12_000, func(t *testing.T, n int) func() {
 				h := newHall()
 				for i := range n {
 					h.ask(1, i, Shared, "x")
@@ -175,13 +181,13 @@ func TestSharedReleasesLeaveTheQueueAlone(t *testing.T) {
 	}
 }
 
+// A name has so many waiters at most: beyond it the list's moving would tell.
+var waitersMax = DefaultLimits.WaitersPerName
+
 func TestWaitersLeaveInLinearTime(t *testing.T) {
-	for what, which := range map[string]func(i, n int) int{
-		"the first first": func(i, n int) int { return i },
-		"the last first":  func(i, n int) int { return n - 1 - i },
-	} {
+	for what, which := range orders {
 		t.Run(what, func(t *testing.T) {
-			linear(t, 4000, func(t *testing.T, n int) func() {
+			linear(t, waitersMax/times, func(t *testing.T, n int) func() {
 				h := newHall()
 				h.ask(1, 0, Exclusive, "x")
 				for i := range n {
@@ -196,6 +202,33 @@ func TestWaitersLeaveInLinearTime(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Shared waiters that are held up elsewhere leave one by one, by themselves or as
+// their sessions end: what remains of their queue is not walked for each.
+func TestSharedWaitersLeaveInLinearTime(t *testing.T) {
+	for what, which := range orders {
+		for behind, writer := range map[string]bool{"": false, ", before a writer": true} {
+			t.Run(what+behind, func(t *testing.T) {
+				linear(t, (waitersMax-1)/times, func(t *testing.T, n int) func() {
+					h := newHall()
+					h.heldUp(2, n, "x")
+					left := 0
+					if writer {
+						h.ask(3, 0, Exclusive, "x", "far")
+						left = 1
+					}
+					h.must(t, 1, n+left)
+					return func() {
+						for i := range n {
+							h.decide(Cancel{Waiter: leaseOf(2, 1<<28+which(i, n))})
+						}
+						h.must(t, 1, left)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -293,4 +326,22 @@ func TestFinishedNumbersAreForgottenInLinearTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Sessions that observe one name go all at once, with the connection of whoever
+// opened them.
+func TestObserversGoInLinearTime(t *testing.T) {
+	id := func(i int) ID { return ID{0xfe, byte(i), byte(i >> 8), byte(i >> 16)} }
+	linear(t, 2000, func(_ *testing.T, n int) func() {
+		h := newHall()
+		for i := range n {
+			h.decide(Attach{Ref: id(i), New: id(i), TTL: TTLDefault, Generation: 1})
+			h.decide(Observe{Ref: id(i), Session: id(i), Generation: 1, Name: "x"})
+		}
+		return func() {
+			for i := range n {
+				h.decide(Detach{Ref: id(n - 1 - i), Session: id(n - 1 - i), Generation: 1})
+			}
+		}
+	})
 }

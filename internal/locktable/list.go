@@ -1,7 +1,6 @@
 package locktable
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -78,8 +77,15 @@ func (c List) visit(names *index, visit func(name string) bool) {
 // seen reports whether a name is listed: one that is only observed is free, and
 // so is one whose holders are over.
 func (l *lock) seen() bool {
-	lives := func(h *lease) bool { return !h.session.over }
-	return len(l.queue) > 0 || l.closed != nil || slices.ContainsFunc(l.holders, lives)
+	if len(l.queue) > 0 || l.closed != nil {
+		return true
+	}
+	for h := range l.present() {
+		if !h.session.over {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *Table) lockView(now Now, k *lock, c List) Lock {
@@ -87,9 +93,12 @@ func (t *Table) lockView(now Now, k *lock, c List) Lock {
 	if k.closed != nil {
 		v.ClosedFor = k.closed.remains(now)
 	}
-	for _, l := range k.holders {
+	for l := range k.present() {
 		if l.session.over {
 			continue
+		}
+		if k.slots == 0 && len(v.Holders) == holdersShown {
+			break
 		}
 		if len(v.Holders) == 0 {
 			v.Value = l.extra.value

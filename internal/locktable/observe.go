@@ -3,7 +3,6 @@ package locktable
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/planted"
@@ -26,47 +25,106 @@ func (c Observe) decide(t *Table, now Now, d *Decided) {
 			"the session observes %d names, its limit", len(s.observed))})
 		return
 	}
+	more := usage{observers: 1}
+	why := t.overdrawn(s.identity, more)
+	if why == "" && t.total.observers >= t.limits.Observers {
+		why = fmt.Sprintf("the cell's sessions observe %d names, its limit", t.total.observers)
+	}
+	if why != "" {
+		// Others may have taken up the room: that must not cost the session.
+		d.reply(c.Ref, 0, Observed{Name: c.Name, Reason: Exhausted, Message: why})
+		return
+	}
 	if l := t.locks[c.Name]; l != nil && t.stale(l) {
 		t.serve(now, l, d)
 	}
 	l := t.lockOf(c.Name, true)
-	put(&s.observed, c.Name, l)
 	k := l.attended()
-	k.observers = append(k.observers, observer{s: s, ref: c.Ref})
-	k.shown = l.token()
+	o := &observer{s: s, ref: c.Ref, lock: l, at: len(k.observers)}
+	k.observers = append(k.observers, o)
+	if k.untold {
+		// The others are told when the turn ends, unless all is then as they know it. This
+		// one knows something else: so then all are told in any case.
+		k.shown = guard.Max + 1
+	} else {
+		k.shown = l.token()
+	}
+	put(&s.observed, l.name, o)
+	t.charge(s.identity, more)
 	d.reply(c.Ref, 0, l.observed())
 }
 
 func (c Unobserve) decide(t *Table, _ Now, _ *Decided) {
 	if s := t.sessions[c.Session]; s != nil && s.generation == c.Generation {
-		if l := s.observed[c.Name]; l != nil {
-			t.unobserve(s, l)
+		if o := s.observed[c.Name]; o != nil {
+			t.unobserve(o)
 		}
 	}
 }
 
-func (t *Table) unobserve(s *session, l *lock) {
-	delete(s.observed, l.name)
-	l.observers = slices.DeleteFunc(l.observers, func(o observer) bool { return o.s == s })
+// unobserve takes an observer out; the last one takes its place, since a name may
+// have thousands.
+func (t *Table) unobserve(o *observer) {
+	l := o.lock
+	delete(o.s.observed, l.name)
+	last := len(l.observers) - 1
+	l.observers[o.at] = l.observers[last]
+	l.observers[o.at].at = o.at
+	l.observers[last] = nil
+	l.observers = l.observers[:last]
+	t.charge(o.s.identity, usage{observers: -1})
 	t.forget(l)
 }
 
 func (t *Table) unobserveAll(s *session) {
 	for _, name := range sortedKeys(s.observed) {
-		t.unobserve(s, s.observed[name])
+		t.unobserve(s.observed[name])
 	}
 }
 
-// tell lets the observers of a name know when its first holder has changed.
-func (l *lock) tell(d *Decided) {
-	if len(l.observers) == 0 {
+// atOnce is how often in one turn observers are told at once of changes of a name.
+const atOnce = 4
+
+// show lets the observers of a name know when its first holder has changed: at
+// once, or when that was often in a turn, of the last change at its end. A name
+// may have thousands of observers, and change as often in one turn.
+func (t *Table) show(l *lock, d *Decided) {
+	if len(l.observers) == 0 || l.token() == l.shown {
 		return
 	}
-	if token := l.token(); token != l.shown && !(token == 0 && planted.Is("observers not told that a name is free")) {
-		l.shown = token
-		for _, o := range l.observers {
-			d.reply(o.ref, 0, l.observed())
-		}
+	if l.turned != t.works {
+		l.turned, l.told = t.works, 0
+	}
+	switch {
+	case l.told < atOnce:
+		l.told++
+		l.tell(d)
+	case !l.untold:
+		l.untold = true
+		t.untold = append(t.untold, l)
+	}
+}
+
+// showRest ends a turn.
+func (t *Table) showRest(d *Decided) {
+	t.works++
+	for i, l := range t.untold {
+		l.untold = false
+		l.tell(d)
+		t.untold[i] = nil
+	}
+	t.untold = t.untold[:0]
+}
+
+func (l *lock) tell(d *Decided) {
+	token := l.token()
+	if token == l.shown || token == 0 && planted.Is("observers not told that a name is free") {
+		return
+	}
+	l.shown = token
+	var a Answer = l.observed()
+	for _, o := range l.observers {
+		d.reply(o.ref, 0, a)
 	}
 }
 

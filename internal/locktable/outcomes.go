@@ -20,10 +20,11 @@ type outcomes struct {
 }
 
 type outcome struct {
-	key    ID
-	args   uint64
-	left   time.Duration
-	forget time.Duration
+	key      ID
+	identity string
+	args     uint64
+	left     time.Duration
+	forget   time.Duration
 }
 
 func newOutcomes() outcomes {
@@ -36,19 +37,19 @@ func (o *outcomes) n() int { return len(o.live) + len(o.ended) }
 func (o *outcomes) begin(l *lease) { o.live[l.extra.requestKey] = l }
 
 // end notes the end of a lease; left is what remains of OutcomeKept, 0: all.
-func (o *outcomes) end(key ID, args uint64, left time.Duration) {
+func (o *outcomes) end(key ID, identity string, args uint64, left time.Duration) {
 	delete(o.live, key)
 	if left <= 0 || left > OutcomeKept {
 		left = OutcomeKept
 	}
-	x := &outcome{key: key, args: args, left: left}
+	x := &outcome{key: key, identity: identity, args: args, left: left}
 	o.ended[key] = x
 	o.fresh = append(o.fresh, x)
 }
 
-// turn gives fresh outcomes their time and forgets those whose time has come,
-// at most budget of either.
-func (o *outcomes) turn(now Now, budget int) {
+// turn gives fresh outcomes their time and forgets those whose time has come, at
+// most budget of either.
+func (o *outcomes) turn(now Now, budget int, forgotten func(*outcome)) {
 	n := min(len(o.fresh), budget)
 	for _, x := range o.fresh[:n] {
 		x.forget = now.High + x.left
@@ -56,9 +57,11 @@ func (o *outcomes) turn(now Now, budget int) {
 	}
 	o.fresh = slices.Delete(o.fresh, 0, n)
 	for ; budget > 0 && len(o.order) > 0 && o.order[0].forget <= now.Low; budget-- {
-		if x := o.order[0]; o.ended[x.key] == x {
+		x := o.order[0]
+		if o.ended[x.key] == x {
 			delete(o.ended, x.key)
 		}
+		forgotten(x)
 		o.order[0] = nil
 		o.order = o.order[1:]
 	}

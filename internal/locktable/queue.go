@@ -47,8 +47,7 @@ func (t *Table) join(w *waiter) {
 	}
 	w.moved()
 	t.waiters++
-	t.values += len(w.acquire.Value)
-	t.charge(w.acquire.Identity, usage{waiters: 1, values: len(w.acquire.Value)})
+	t.charge(w.acquire.Identity, w.usage())
 	switch a := &w.acquire; {
 	case a.Number != 0:
 		put(&w.session.waiting, a.Number, w)
@@ -74,8 +73,7 @@ func (t *Table) unjoin(w *waiter) {
 	}
 	w.moved()
 	t.waiters--
-	t.values -= len(w.acquire.Value)
-	t.charge(w.acquire.Identity, usage{waiters: -1, values: -len(w.acquire.Value)})
+	t.charge(w.acquire.Identity, w.usage().negative())
 	switch a := &w.acquire; {
 	case a.Number != 0:
 		delete(w.session.waiting, a.Number)
@@ -93,7 +91,15 @@ func (t *Table) unjoin(w *waiter) {
 // leave takes a waiter away and lets whoever that unblocks move up.
 func (t *Table) leave(now Now, w *waiter, d *Decided) {
 	t.unjoin(w)
-	t.serve(now, nil, d, w.locks...)
+	var locks []*lock
+	for _, l := range w.locks {
+		if l.unblockedBy(w) {
+			locks = append(locks, l)
+		} else {
+			t.forget(l)
+		}
+	}
+	t.serve(now, nil, d, locks...)
 }
 
 // leaveAll takes waiters away, all of them before anybody moves up: one of them
@@ -113,10 +119,15 @@ func (t *Table) serveAll(now Now, all []*waiter, d *Decided) {
 	seen := map[*lock]bool{}
 	for _, w := range all {
 		for _, l := range w.locks {
-			if !seen[l] {
-				seen[l] = true
-				locks = append(locks, l)
+			if seen[l] {
+				continue
 			}
+			if !l.unblockedBy(w) {
+				t.forget(l)
+				continue
+			}
+			seen[l] = true
+			locks = append(locks, l)
 		}
 	}
 	t.serve(now, nil, d, locks...)
@@ -134,56 +145,6 @@ func (l *lock) takes(w *waiter) bool {
 		return n == 0 || l.holders[0].mode == Shared
 	default:
 		return n == 0
-	}
-}
-
-// turnOf reports whether nobody stands before a waiter that it may not pass:
-// shared may pass shared, and everybody passes who is detached.
-func (l *lock) turnOf(w *waiter) bool {
-	if w.shared() {
-		b := l.barrier()
-		if b == nil {
-			return true
-		}
-		if c := b.place.compare(w.place); c != 0 {
-			return c > 0
-		}
-	}
-	for _, x := range l.queue {
-		if x == w || x.place.compare(w.place) > 0 {
-			return true
-		}
-		if x.ref != nil && !(x.shared() && w.shared()) {
-			return false
-		}
-	}
-	return true
-}
-
-// barrier is the first waiter that shared ones may not pass. It is remembered:
-// a queue of thousands of shared waiters would otherwise be walked for each of
-// them.
-func (l *lock) barrier() *waiter {
-	if len(l.queue) > 0 && !l.barred {
-		l.barred, l.bar = true, nil
-		for _, x := range l.queue {
-			if x.ref != nil && !x.shared() && !planted.Is("writer overtaken by a later reader") {
-				l.bar = x
-				break
-			}
-		}
-	}
-	return l.bar
-}
-
-// moved says that a waiter came, went, or changed whether it is passed over.
-func (w *waiter) moved() {
-	if !w.shared() {
-		for _, l := range w.locks {
-			if l.barred {
-				l.barred, l.bar = false, nil
-			}
-		}
 	}
 }
 
@@ -255,7 +216,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 		case w.grantable():
 			if !t.mayGrant(now) {
 				t.starve(l)
-				l.tell(d)
+				t.show(l, d)
 				return
 			}
 			t.unjoin(w)
@@ -273,7 +234,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 		}
 		break
 	}
-	l.tell(d)
+	t.show(l, d)
 	t.forget(l)
 }
 
@@ -396,7 +357,7 @@ func (t *Table) conclude(now Now, l *lease, e *recordpb.Event, d *Decided) {
 	for _, k := range l.locks() {
 		if l.mode == Shared && len(k.holders) > 0 && t.settled(k) {
 			// Beside other shared holders nothing has become free.
-			k.tell(d)
+			t.show(k, d)
 			continue
 		}
 		free = append(free, k)
@@ -432,6 +393,7 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 		}
 		t.serve(now, nil, d, again...)
 	}
+	t.showRest(d)
 	return len(t.ended) > 0 || len(t.starved) > 0
 }
 
@@ -480,7 +442,7 @@ func (t *Table) handle(s *session) string {
 
 // heldUnder finds the holder of a name with a token.
 func (l *lock) heldUnder(token guard.Token) *lease {
-	for _, h := range l.holders {
+	for h := range l.present() {
 		if h.token == token {
 			return h
 		}

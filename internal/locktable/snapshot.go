@@ -37,8 +37,8 @@ type frozenLease struct {
 }
 
 type frozenClosure struct {
-	name string
-	left time.Duration
+	name, identity string
+	left           time.Duration
 }
 
 // Freeze copies what is decided. now is the time from which the remains of
@@ -58,25 +58,25 @@ func (t *Table) Freeze(now Now) *Frozen {
 			f.leases = append(f.leases, frozenLease{lease: l, breaking: l.breaking})
 		case key != (ID{}):
 			// It stands on the work list, and has ended for whoever asks.
-			f.outcomes = append(f.outcomes, outcome{key: key, args: l.args, left: OutcomeKept})
+			f.outcomes = append(f.outcomes, outcome{key: key, identity: l.session.identity, args: l.args, left: OutcomeKept})
 		}
 	}
 	for _, k := range t.locks { //tidy:unordered sorted by Events
 		if k.closed != nil && !planted.Is("lock-delay forgotten by the snapshot") {
-			f.closed = append(f.closed, frozenClosure{k.name, k.closed.left})
+			f.closed = append(f.closed, frozenClosure{k.name, k.closed.identity, k.closed.left})
 		}
 	}
 	// What the work list will close.
 	for _, s := range t.ended {
 		for l := s.leases.head; l != nil; l = l.next {
 			if d := l.extra.delay; d > 0 && s.expired {
-				l.holds(func(h *hold) { f.closed = append(f.closed, frozenClosure{h.lock.name, d}) })
+				l.holds(func(h *hold) { f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d}) })
 			}
 		}
 	}
 	for _, x := range t.outcomes.order {
 		if t.outcomes.ended[x.key] == x {
-			f.outcomes = append(f.outcomes, outcome{key: x.key, args: x.args, left: max(x.forget-now.Low, 1)})
+			f.outcomes = append(f.outcomes, outcome{key: x.key, identity: x.identity, args: x.args, left: max(x.forget-now.Low, 1)})
 		}
 	}
 	for _, x := range t.outcomes.fresh {
@@ -124,13 +124,13 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 			}
 		}
 		for _, x := range f.closed {
-			if !yield(&recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: x.name, LeftNano: int64(x.left)}) {
+			if !yield(&recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: x.name, Identity: x.identity, LeftNano: int64(x.left)}) {
 				return
 			}
 		}
 		for _, x := range f.outcomes {
 			if !yield(&recordpb.Event{
-				Kind: recordpb.Kind_KIND_OUTCOME, RequestKey: x.key.bytes(), Args: x.args, LeftNano: int64(x.left),
+				Kind: recordpb.Kind_KIND_OUTCOME, RequestKey: x.key.bytes(), Identity: x.identity, Args: x.args, LeftNano: int64(x.left),
 			}) {
 				return
 			}

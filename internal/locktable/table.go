@@ -56,9 +56,14 @@ type Table struct {
 	starved  []*lock
 	unserved []*lock
 	serving  bool
-	values   int
 	told     bool
-	usage    map[string]usage
+	// total is what all take up, usage what each identity with a name does.
+	total usage
+	usage map[string]usage
+	// works counts the turns, from 1; untold are the names whose observers are to be
+	// told at the end of this one.
+	works  uint64
+	untold []*lock
 	// witness is told of what ends; nil: nobody is.
 	witness Ref
 }
@@ -92,7 +97,7 @@ type session struct {
 	finishedUp uint64
 	waiting    map[uint64]*waiter
 	unary      map[*waiter]struct{}
-	observed   map[string]*lock
+	observed   map[string]*observer
 	cancelled  map[uint64]struct{}
 	deadline   time.Duration
 	// lower is the TTL that is asked for while a higher one stands in the log, 0:
@@ -155,7 +160,7 @@ type breaking struct {
 
 // lock is a name that is held, waited for, closed or observed. While it is held
 // or waited for it is used with one number of slots, 0 for a lock; the holders
-// of slots are in the order of their slots.
+// of slots are in the order of their slots, others in that of their tokens.
 type lock struct {
 	name     string
 	slots    uint32
@@ -173,10 +178,18 @@ type lock struct {
 type crowd struct {
 	queue     []*waiter
 	closed    *closure
-	observers []observer
-	// shown is what the observers were told of last.
-	shown guard.Token
-	slot  int
+	observers []*observer
+	// shown is what the observers were told of last, and told how often in the turn
+	// that turned says; untold: there is something new, of which the turn's end has
+	// them told.
+	shown  guard.Token
+	told   int
+	turned uint64
+	untold bool
+	slot   int
+	// gone are shared holders that are none any more and stand in their list; the
+	// first is never one of them. See without.
+	gone map[*lease]struct{}
 	// barred: bar is known; see barrier.
 	barred bool
 	bar    *waiter
@@ -196,6 +209,8 @@ func (l *lock) attended() *crowd {
 // closure is what is left of a lock-delay. left is decided.
 type closure struct {
 	left time.Duration
+	// identity is whose lease closed it.
+	identity string
 
 	// fresh is a delay that began while another ran, and has no time yet.
 	fresh                 time.Duration
@@ -203,9 +218,12 @@ type closure struct {
 	since, until, logNext time.Duration
 }
 
+// observer is a session that observes a name; at is its place among the others.
 type observer struct {
-	s   *session
-	ref Ref
+	s    *session
+	ref  Ref
+	lock *lock
+	at   int
 }
 
 // New returns the empty table.
@@ -218,6 +236,7 @@ func New(limits Limits) *Table {
 		byID:     map[ID]*lease{},
 		outcomes: newOutcomes(),
 		unary:    map[Ref]*waiter{},
+		works:    1,
 	}
 }
 
@@ -306,7 +325,15 @@ func (t *Table) forget(l *lock) {
 // work list has not come to a holder that is over, or the clock's line was in the
 // way. Otherwise every name is served when something changes.
 func (t *Table) stale(l *lock) bool {
-	return l.starving || !t.settled(l) && slices.ContainsFunc(l.holders, func(h *lease) bool { return h.session.over })
+	if l.starving || t.settled(l) {
+		return l.starving
+	}
+	for h := range l.present() {
+		if h.session.over {
+			return true
+		}
+	}
+	return false
 }
 
 // settled reports whether no holder of a name can be over: none was left when
@@ -322,6 +349,7 @@ func (t *Table) settle(l *lock) (others []*lock) {
 	}
 	l.settled = t.ends
 	var over []*lease
+	l.tidyUp()
 	l.holders = slices.DeleteFunc(l.holders, func(h *lease) bool {
 		if h.session.over {
 			over = append(over, h)

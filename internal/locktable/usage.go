@@ -2,20 +2,47 @@ package locktable
 
 import "fmt"
 
-// usage is what one identity takes up of the cell's limits, or a change of that.
-// The identity without a name is everybody, and none is kept of it.
-type usage struct{ sessions, leases, waiters, values int }
+// usage is what somebody takes up of the cell's limits, or a change of that. The
+// identity without a name is everybody, and none is kept of it.
+type usage struct {
+	sessions, leases, waiters int
+	// values and texts are bytes; texts those of names and labels.
+	values, texts int
+	// closed are the names that a lock-delay closes or may come to close.
+	closed int
+	// ids are the request ids that are remembered, observers the names that are
+	// observed, and cancels the numbers of requests that shall not be granted when
+	// they come.
+	ids, observers, cancels int
+}
 
-// charge counts a change, and forgets an identity that has nothing left.
-func (t *Table) charge(identity string, more usage) {
-	if identity == "" {
-		return
-	}
-	u := t.usage[identity]
+func (u *usage) add(more usage) {
 	u.sessions += more.sessions
 	u.leases += more.leases
 	u.waiters += more.waiters
 	u.values += more.values
+	u.texts += more.texts
+	u.closed += more.closed
+	u.ids += more.ids
+	u.observers += more.observers
+	u.cancels += more.cancels
+}
+
+// negative is what gives back what u takes.
+func (u usage) negative() (less usage) {
+	return usage{
+		-u.sessions, -u.leases, -u.waiters, -u.values, -u.texts, -u.closed, -u.ids, -u.observers, -u.cancels,
+	}
+}
+
+// charge counts a change, and forgets an identity that has nothing left.
+func (t *Table) charge(identity string, more usage) {
+	t.total.add(more)
+	if identity == "" {
+		return
+	}
+	u := t.usage[identity]
+	u.add(more)
 	if u == (usage{}) {
 		delete(t.usage, identity)
 		return
@@ -38,10 +65,71 @@ func (t *Table) overdrawn(identity string, more usage) string {
 		{"leases", u.leases, more.leases, t.limits.Leases},
 		{"waiters", u.waiters, more.waiters, t.limits.Waiters},
 		{"bytes of values", u.values, more.values, t.limits.ValueBytes},
+		{"bytes of names and labels", u.texts, more.texts, t.limits.TextBytes},
+		{"names under a lock-delay", u.closed, more.closed, t.limits.Closed},
+		{"remembered request ids", u.ids, more.ids, t.limits.Leases},
+		{"observed names", u.observers, more.observers, t.limits.Observers},
+		{"cancelled requests", u.cancels, more.cancels, t.limits.Waiters},
 	} {
 		if x.more > 0 && x.has+x.more > x.most/IdentityShare {
 			return fmt.Sprintf("this identity has %d %s; %d more would pass its share of the cell's", x.has, x.what, x.more)
 		}
 	}
 	return ""
+}
+
+// usage is what the request takes up while it waits, and its lease afterwards, beside
+// being one.
+func (c *Acquire) usage() usage {
+	u := usage{values: len(c.Value), texts: len(c.Label)}
+	for _, name := range c.Names {
+		u.texts += len(name)
+	}
+	if c.LockDelay > 0 {
+		u.closed = len(c.Names)
+	}
+	return u
+}
+
+// usage is what the waiter takes up.
+func (w *waiter) usage() usage {
+	u := w.acquire.usage()
+	u.waiters = 1
+	return u
+}
+
+// usage is what the lease takes up. A request id outlives it.
+func (l *lease) usage() usage {
+	u := usage{leases: 1, values: len(l.extra.value), texts: len(l.extra.label)}
+	l.holds(func(h *hold) { u.texts += len(h.lock.name) })
+	if l.extra.delay > 0 {
+		u.closed = 1 + len(l.extra.more)
+	}
+	return u
+}
+
+// cancel notes that a request of a stream shall not be granted when it comes, or
+// ends the stream that has said so of too many.
+func (t *Table) cancel(s *session, number uint64, d *Decided) {
+	if _, noted := s.cancelled[number]; noted {
+		return
+	}
+	more := usage{cancels: 1}
+	why := t.overdrawn(s.identity, more)
+	if why == "" && t.total.cancels >= t.limits.Waiters {
+		why = fmt.Sprintf("the cell remembers %d cancelled requests, its limit", t.total.cancels)
+	}
+	if why != "" {
+		d.reply(s.stream, 0, Closed{Reason: Exhausted, Message: why})
+		return
+	}
+	t.charge(s.identity, more)
+	put(&s.cancelled, number, struct{}{})
+}
+
+// finishCancelled forgets what was cancelled below n.
+func (t *Table) finishCancelled(s *session, n uint64) {
+	before := len(s.cancelled)
+	dropBelow(s.cancelled, s.finishedUp, n)
+	t.charge(s.identity, usage{cancels: len(s.cancelled) - before})
 }

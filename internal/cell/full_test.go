@@ -1,0 +1,70 @@
+package cell_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+// A store that takes no writes, for far longer than sessions live: who wants nothing
+// written keeps what it holds, whoever asks for more is refused at once, and what
+// waits to be written takes effect when there is room.
+func TestFullStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		s := start(t, disk, "a", true)
+		defer s.stop()
+		s.up(t)
+		const ttl = 10 * time.Second
+		kept, given := s.acquire(t, "kept", ttl, 0), s.acquire(t, "given", ttl, 0)
+		disk.SetFull(true)
+		released := make(chan error, 1)
+		go func() { released <- s.Release(t.Context(), given.ID) }()
+		time.Sleep(time.Second)
+
+		refused := func(what string, err error) {
+			t.Helper()
+			var no *cell.RefusedError
+			if !errors.As(err, &no) || no.Reason != locktable.Exhausted || !strings.Contains(no.Message, "the store is full") {
+				t.Errorf("%s on a full store: %v", what, err)
+			}
+		}
+		begun := time.Now()
+		for time.Since(begun) < 4*ttl {
+			before := time.Now()
+			if _, err := s.RenewLease(t.Context(), kept.ID, 0); err != nil {
+				t.Fatalf("a renewal after %v: %v", time.Since(begun), err)
+			}
+			_, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"more"}, TTL: ttl})
+			refused("an acquire", err)
+			_, _, err = s.OpenSession(t.Context(), ttl, "")
+			refused("a new session", err)
+			if st, err := s.Status(t.Context()); err != nil || st.Leases != 2 {
+				t.Errorf("status on a full store: %+v %v", st, err)
+			}
+			if took := time.Since(before); took > time.Second {
+				t.Errorf("they took %v", took)
+			}
+			time.Sleep(ttl / 6)
+		}
+		if err := <-released; reasonOf(err) != locktable.Unavailable {
+			t.Errorf("a release that could not be written: %v", err)
+		}
+
+		disk.SetFull(false)
+		time.Sleep(time.Second)
+		if _, err := s.RenewLease(t.Context(), given.ID, 0); reasonOf(err) != locktable.Gone {
+			t.Errorf("what was released: %v", err)
+		}
+		if _, err := s.RenewLease(t.Context(), kept.ID, 0); err != nil {
+			t.Errorf("what was kept: %v", err)
+		}
+		s.acquire(t, "given", ttl, 0)
+	})
+}

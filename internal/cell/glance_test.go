@@ -1,0 +1,67 @@
+package cell_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+// slowStore takes a while to say who is active, and counts who asks.
+type slowStore struct {
+	store.Store
+	asked atomic.Int32
+}
+
+func (s *slowStore) Active(ctx context.Context) (store.Node, error) {
+	s.asked.Add(1)
+	select {
+	case <-time.After(time.Second): // the bubble's
+		return store.Node{ID: [16]byte{9}, Link: "there"}, nil
+	case <-ctx.Done():
+		return store.Node{}, ctx.Err()
+	}
+}
+
+// Whoever asks a standby for its state does not have it ask the store each time.
+func TestManyWhoAskAStandbyAskTheStoreOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := clock.Bubble()
+		s := &slowStore{Store: memstore.NewDisk().Store(memstore.Options{Clock: k})}
+		c := cell.New(cell.Options{Store: s, Clock: k, Name: "test", ActiveTTL: activeTTL})
+		const n = 100
+		got := make(chan string, n)
+		for range n {
+			go func() {
+				st, err := c.Status(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				got <- st.ActiveLink
+			}()
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		synctest.Wait()
+		if _, err := c.Status(gone); err != nil {
+			t.Error(err)
+		}
+		for range n {
+			if link := <-got; link != "there" {
+				t.Errorf("the active server is at %q", link)
+			}
+		}
+		if asked := s.asked.Load(); asked != 1 {
+			t.Errorf("the store was asked %d times", asked)
+		}
+		if st, err := c.Status(t.Context()); err != nil || st.ActiveLink != "there" || s.asked.Load() != 2 {
+			t.Errorf("later: %v, %v, asked %d times", st, err, s.asked.Load())
+		}
+	})
+}

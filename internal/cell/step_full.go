@@ -1,0 +1,193 @@
+package cell
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/planted"
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// A store that is full refuses every write and goes on reading, until somebody
+// makes room. What has to be written waits, and the answers behind it; if all
+// answers did, every lease would be lost for the want of one record. What shows
+// nothing of the records that wait may go before them:
+//
+//	a renewal      when none of them is about its session itself: that it was
+//	               opened or ended, is silent, was heard, has another TTL
+//	an attachment  likewise, when nothing is declared lost with it
+//	a check        when none of them is about the session or a lease of it
+//	a refusal      for want of room: it shows nothing at all
+//	an Alive       likewise
+//
+// All of them wait for a Confirm, as ever; it is a read.
+//
+// Why a renewal may (I3, I5). It says: the session lives, and the next tenure too
+// gives it this TTL from now on. What the next tenure gives is read from the durable
+// log, from records about the session itself and no others. When none of those is
+// undecided, the log says of the session what the table says, whatever becomes of
+// the rest:
+//
+//  1. S and T are clients. T's release is in batch 8, which the store refuses;
+//  2. S's renewal is received, a Confirm that begins after that succeeds, and it is
+//     answered with batch 8 undecided;
+//  3. the server dies. The next one claims after 2, has batch 7 for the head of the
+//     log, or 8, and finds S there with its whole TTL.
+//
+// Why one whose session has a record there may not:
+//
+//  1. "S is silent, 2 s left" is durable. S is heard again: batch 8 has "S was
+//     heard", and the store refuses it;
+//  2. S's renewal is answered, with a TTL of 10 s;
+//  3. the server dies. The next one finds S silent, and ends it 2 s after.
+//
+// A record of a lease does not hold up the renewals of who holds it. A grant that
+// waits was not told; a release that waits leaves the lease in the log, with its
+// session; a break by force that waits is told to its holder when its record is
+// durable, as ever.
+//
+// The order of answers to one stream does not suffer: requests are answered by
+// number, renewals cover earlier ones, and a stream is greeted before it is heard.
+//
+// Nobody new is taken in meanwhile: acquires and new sessions are refused, so that
+// nobody waits for the operator without knowing. What waits is of those who were there
+// before: releases, at most one of each lease, and answers that show the table, whose
+// callers have given up by then.
+
+// The words in which a core refuses for want of room. The table has others: what it
+// refuses may show what is stuck.
+const (
+	nearlyFull = "the store is nearly full; renewals, releases and reads go on"
+	fullNow    = "the store is full and takes no writes until its operator makes room; renewals go on, releases wait"
+)
+
+// stuck is what a core knows of records that a full store refuses.
+type stuck struct {
+	// about has the sessions that they name; true: not only for a lease.
+	about map[locktable.ID]bool
+	// passed: groups before this one were looked through.
+	passed int
+}
+
+// full notes that the store refuses a batch for want of room. It ends with the
+// next batch that lands.
+func (c *core) full() {
+	if c.stuck != nil || c.durable == c.last {
+		return
+	}
+	c.stuck = &stuck{about: map[locktable.ID]bool{}}
+	for n := c.durable + 1; n <= c.last; n++ {
+		b, _, err := store.OpenBatch(c.flying[n].raw)
+		if err != nil {
+			panic(fmt.Errorf("cell: read batch %d, which is on its way: %w", n, err))
+		}
+		c.stuck.note(b.Events)
+	}
+	c.stuck.note(c.open)
+	c.settle()
+}
+
+// note takes in records that are not durable.
+func (s *stuck) note(events []*recordpb.Event) {
+	for _, e := range events {
+		if len(e.Session) == 0 {
+			continue
+		}
+		id := locktable.ID(e.Session)
+		switch e.Kind {
+		case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BREAKING, recordpb.Kind_KIND_BROKEN:
+			s.about[id] = s.about[id] || false
+		default:
+			s.about[id] = true
+		}
+	}
+}
+
+// pass lets go of what need not wait for the records that are stuck. A group is
+// looked through once: what is held up in it is so until a batch lands. One of which
+// nothing is left is dropped: a store may be full for days, and nearly every turn of
+// them has one.
+func (c *core) pass() {
+	s, at := c.stuck, c.stuck.passed
+	for ; at < len(c.groups) && c.groups[at].turn <= c.confirmed; at++ {
+		g := c.groups[at]
+		early := group{turn: g.turn, early: true}
+		var rest []locktable.Reply
+		for _, r := range g.replies {
+			if s.lets(r.Answer) {
+				early.replies = append(early.replies, r)
+			} else {
+				rest = append(rest, r)
+			}
+		}
+		if len(early.replies) > 0 {
+			c.out.deliver = append(c.out.deliver, early)
+		}
+		if g.replies = rest; len(rest) > 0 || g.events > 0 {
+			c.groups[s.passed] = g
+			s.passed++
+		}
+	}
+	c.groups = slices.Delete(c.groups, s.passed, at)
+}
+
+// lets reports whether an answer shows nothing of the records that are stuck.
+func (s *stuck) lets(a locktable.Answer) bool {
+	switch a := a.(type) {
+	case locktable.Renewed:
+		itself, named := s.about[a.Session]
+		if planted.Is("renewal that passes a record of its session") {
+			itself = false
+		}
+		return !itself && !(a.ByLease && named) // so Breaking is durable, if it is there
+	case locktable.Attached:
+		return !s.about[a.Session] && len(a.Lost) == 0 && !a.RolledBack
+	case locktable.Done:
+		_, named := s.about[a.Session]
+		return a.Of == locktable.AskedCheck && !named
+	case locktable.Alive:
+		return true
+	case locktable.Closed:
+		return a.Message == fullNow
+	case locktable.Refused:
+		return a.Message == fullNow || a.Message == nearlyFull
+	}
+	return false
+}
+
+// turnedAway refuses what would open a session.
+func (c *core) turnedAway(x locktable.Command) bool {
+	switch x := x.(type) {
+	case locktable.Attach:
+		if x.Session == (locktable.ID{}) {
+			c.reply(x.Ref, 0, locktable.Closed{Reason: locktable.Exhausted, Message: fullNow})
+			return true
+		}
+	case locktable.OpenSession:
+		c.reply(x.Ref, 0, locktable.Refused{Reason: locktable.Exhausted, Message: fullNow})
+		return true
+	}
+	return false
+}
+
+// acquire decides an acquire, or refuses it when there is no room for it. One that
+// was taken before is no new one.
+func (c *core) acquire(now locktable.Now, x locktable.Command) {
+	a, ok := x.(locktable.Acquire)
+	switch {
+	case !ok || c.table.Asked(a):
+	case c.stuck != nil:
+		c.reply(a.Ref, a.Number, locktable.Refused{Reason: locktable.Exhausted, Message: fullNow})
+		return
+	case c.tight && !planted.Is("acquire taken with little room"):
+		c.reply(a.Ref, a.Number, locktable.Refused{Reason: locktable.Exhausted, Message: nearlyFull})
+		return
+	}
+	c.table.Decide(now, x, &c.decided)
+}
+
+func (c *core) reply(to locktable.Ref, number uint64, a locktable.Answer) {
+	c.decided.Replies = append(c.decided.Replies, locktable.Reply{To: to, Number: number, Answer: a})
+}

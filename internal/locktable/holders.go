@@ -1,0 +1,88 @@
+package locktable
+
+import (
+	"iter"
+	"slices"
+	"sort"
+)
+
+// goneMin is from how many shared holders on one that goes stays in the list for a
+// while: to move what lies behind it is cheap below.
+const goneMin = 1024
+
+// present are the holders that have not gone, in their order.
+func (l *lock) present() iter.Seq[*lease] {
+	return func(yield func(*lease) bool) {
+		for _, h := range l.holders {
+			if !l.hasGone(h) && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+func (l *lock) hasGone(x *lease) bool {
+	if len(l.gone) == 0 {
+		return false
+	}
+	_, gone := l.gone[x]
+	return gone
+}
+
+// place is where the holder of a slot stands among the holders.
+func (l *lock) place(slot uint32) int {
+	return sort.Search(len(l.holders), func(i int) bool { return l.holders[i].on(l).slot >= slot })
+}
+
+// without takes a lease out of the holders, if it is there. A name may have a
+// million shared holders, in the order of their tokens: one in their middle is
+// only said to have gone, until a quarter of all have, or it is the first. So
+// each costs a search and its share of the walks through the list. One of slots
+// leaves it at once: how many there are says whether one is free, and their places
+// say which; SlotsMax bounds what is moved.
+func (l *lock) without(x *lease) {
+	at := 0
+	switch x.mode {
+	case Slots:
+		at = l.place(x.on(l).slot)
+	case Shared:
+		at = sort.Search(len(l.holders), func(i int) bool { return l.holders[i].token >= x.token })
+	}
+	switch {
+	case at == len(l.holders) || l.holders[at] != x || l.hasGone(x):
+	case at == 0:
+		l.holders = cut(l.holders, 0)
+		for len(l.gone) > 0 && l.hasGone(l.holders[0]) {
+			delete(l.gone, l.holders[0])
+			l.holders = cut(l.holders, 0)
+		}
+	case x.mode == Slots, len(l.holders) < goneMin && len(l.gone) == 0:
+		l.holders = cut(l.holders, at)
+	default:
+		put(&l.attended().gone, x, struct{}{})
+		if len(l.gone) >= len(l.holders)/4 {
+			l.tidyUp()
+		}
+	}
+}
+
+// tidyUp takes those out of the list who have gone.
+func (l *lock) tidyUp() {
+	if len(l.gone) > 0 {
+		l.holders = slices.DeleteFunc(l.holders, l.hasGone)
+		l.gone = nil
+	}
+}
+
+// cut takes one out of a list and moves what is on the shorter side.
+func cut[T any](list []*T, at int) []*T {
+	switch n := len(list); {
+	case n == 1:
+		return nil
+	case at < n/2:
+		copy(list[1:], list[:at])
+		list[0] = nil
+		return list[1:]
+	}
+	return slices.Delete(list, at, at+1)
+}

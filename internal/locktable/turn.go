@@ -1,0 +1,74 @@
+package locktable
+
+import "github.com/pawlproject/pawl/internal/planted"
+
+// turnOf reports whether nobody stands before a waiter that it may not pass:
+// shared may pass shared, and everybody passes who is detached.
+func (l *lock) turnOf(w *waiter) bool {
+	if w.shared() {
+		b := l.barrier()
+		if b == nil {
+			return true
+		}
+		if c := b.place.compare(w.place); c != 0 {
+			return c > 0
+		}
+	}
+	for _, x := range l.queue {
+		if x == w || x.place.compare(w.place) > 0 {
+			return true
+		}
+		if x.ref != nil && !(x.shared() && w.shared()) {
+			return false
+		}
+	}
+	return true
+}
+
+// barrier is the first waiter that shared ones may not pass. It is remembered:
+// a queue of thousands of shared waiters would otherwise be walked for each of
+// them.
+func (l *lock) barrier() *waiter {
+	if len(l.queue) > 0 && !l.barred {
+		l.barred, l.bar = true, nil
+		for _, x := range l.queue {
+			if x.ref != nil && !x.shared() && !planted.Is("writer overtaken by a later reader") {
+				l.bar = x
+				break
+			}
+		}
+	}
+	return l.bar
+}
+
+// moved says that a waiter came, went, or changed whether it is passed over.
+func (w *waiter) moved() {
+	if w.shared() {
+		return
+	}
+	for _, l := range w.locks {
+		if l.barred && (l.bar == nil || l.bar == w || l.bar.place.compare(w.place) >= 0) {
+			l.barred, l.bar = false, nil
+		}
+	}
+}
+
+// unblockedBy reports whether somebody in the queue of a name may move up now that
+// a waiter has left it, or is passed over. Shared ones block those alone who are
+// neither shared nor behind another: thousands of them may stand there, and their
+// queue is not walked for each that goes.
+func (l *lock) unblockedBy(w *waiter) bool {
+	if !w.shared() {
+		return true
+	}
+	b := l.barrier()
+	if b == nil {
+		return false
+	}
+	for _, x := range l.queue {
+		if x.ref != nil {
+			return x == b
+		}
+	}
+	return false
+}
