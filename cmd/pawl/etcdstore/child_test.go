@@ -69,12 +69,12 @@ func serve(dir string) error {
 	}
 	fmt.Println("replayed", l.replayed)
 	for {
-		if err := l.append(ctx, 1000); err != nil {
+		if err := l.land(ctx, 1000); err != nil {
 			return err
 		}
 		fmt.Println("durable", l.last)
 		if l.last%300 == 0 {
-			if err := l.snapshot(ctx); err != nil {
+			if err := insist(ctx, func() error { return l.snapshot(ctx) }); err != nil {
 				return err
 			}
 		}

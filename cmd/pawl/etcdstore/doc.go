@@ -17,6 +17,8 @@
 //   - room: refused below FreeStart at the start, compaction after every
 //     snapshot and as revisions and time pass, and a way back from etcd's quota
 //     alarm without an operator;
+//   - the next segments of its log, zeros where etcd only reserves room, so that a
+//     sync is one write (segments_linux.go);
 //   - its last words: etcd ends the process when it cannot write its log, and
 //     says why on standard error.
 //

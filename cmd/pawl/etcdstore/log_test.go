@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -52,11 +53,11 @@ func begin(ctx context.Context, s node, nonce byte) (*log, error) {
 	if err != nil || l.ten.Opened() {
 		return l, err
 	}
-	if err := l.replay(ctx); err != nil {
+	if err := insist(ctx, func() error { return l.replay(ctx) }); err != nil {
 		return nil, err
 	}
 	raw, sum := batch(l.ten, l.replayed+1, l.sum, 0)
-	if err := l.ten.Open(ctx, l.replayed+1, raw); err != nil {
+	if err := insist(ctx, func() error { return l.ten.Open(ctx, l.replayed+1, raw) }); err != nil {
 		return nil, err
 	}
 	l.last, l.sum = l.replayed+1, sum
@@ -83,6 +84,26 @@ func (l *log) replay(ctx context.Context) error {
 	})
 	l.replayed = head
 	return err
+}
+
+// triesMax bounds how often something is insisted on.
+const triesMax = 20
+
+// insist tries again what ended in a way that says nothing, such as a time-out
+// on a busy machine, as whoever uses a store does.
+func insist(ctx context.Context, try func() error) (err error) {
+	for range triesMax {
+		err = try()
+		if err == nil || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrFull) || final(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// land appends and insists.
+func (l *log) land(ctx context.Context, pad int) error {
+	return insist(ctx, func() error { return l.append(ctx, pad) })
 }
 
 func (l *log) append(ctx context.Context, pad int) error {
@@ -115,7 +136,7 @@ func mustBegin(t testing.TB, s node, nonce byte) *log {
 func mustAppend(t testing.TB, l *log, count int) {
 	t.Helper()
 	for range count {
-		if err := l.append(t.Context(), 10); err != nil {
+		if err := l.land(t.Context(), 10); err != nil {
 			t.Fatal(err)
 		}
 	}

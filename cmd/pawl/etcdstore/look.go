@@ -49,9 +49,6 @@ func (l *look) first(ctx context.Context) error {
 	ctx, done := context.WithTimeout(ctx, firstMax)
 	defer done()
 	if err := l.once(ctx); err != nil {
-		if status.Code(err) == codes.Unavailable {
-			err = cmp.Or(l.distrust(ctx), err)
-		}
 		return err
 	}
 	if err := l.history(ctx); err != nil {
@@ -64,6 +61,9 @@ func (l *look) first(ctx context.Context) error {
 // once asks everything that has to be asked only once.
 func (l *look) once(ctx context.Context) error {
 	seen, err := l.limits(ctx)
+	if status.Code(err) == codes.Unavailable {
+		err = cmp.Or(l.distrust(ctx), err)
+	}
 	if err == nil {
 		err = l.folder.checkSeen(seen)
 	}
@@ -84,7 +84,7 @@ func (l *look) once(ctx context.Context) error {
 func (l *look) limits(ctx context.Context) (kvlog.Seen, error) {
 	tenure := kvlog.Keys{Prefix: l.opts.Prefix}.Tenure()
 	most := kvlog.Txn{
-		What: "limits",
+		What: "try the largest batch",
 		If:   []kvlog.Cond{{Key: tenure, Rev: -1}},
 		Then: []kvlog.Op{{Kind: kvlog.OpPut, Key: tenure, Value: make([]byte, store.BatchMax)}},
 	}

@@ -115,7 +115,7 @@ func once[R any](ctx context.Context, m *members, to *member, limit time.Duratio
 		md = append(md, rpctypes.TokenFieldNameGRPC, token)
 	}
 	res, err = send(metadata.AppendToOutgoingContext(ctx, md...), to)
-	return res, token, err
+	return res, token, tell(to.address, err)
 }
 
 // moves reports whether another member may do better.

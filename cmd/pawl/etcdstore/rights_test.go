@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/cmd/pawl/etcdstore/etcdtest"
-	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -20,8 +19,8 @@ const password = "correct horse battery staple"
 
 func say(word string) func() (string, error) { return func() (string, error) { return word, nil } }
 
-// TestRightsOnThePrefixSuffice: a user that may read and write below the prefix
-// and nothing else. Its tokens end: after a second, when rights change, when
+// C28. TestRightsOnThePrefixSuffice: a user that may read and write below the prefix
+// and nothing else. Its tokens end: after two seconds, when rights change, when
 // members restart.
 func TestRightsOnThePrefixSuffice(t *testing.T) {
 	starts(t)
@@ -29,20 +28,23 @@ func TestRightsOnThePrefixSuffice(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("known to etcd"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	signed := []string{"--auth-token", "jwt,sign-method=HS256,ttl=1s,priv-key=" + secret}
-	for _, tc := range []struct {
+	signed := []string{"--auth-token", "jwt,sign-method=HS256,ttl=2s,priv-key=" + secret}
+	type way struct {
 		version string
 		args    []string
-	}{{"3.5", signed}, {"3.6", nil}, {"3.7", nil}, {"3.7", signed}} {
+	}
+	ways := []way{{"3.5", signed}, {"3.6", nil}, {"3.7", nil}, {"3.7", signed}}
+	if line := os.Getenv(etcdtest.LineEnv); line != "" {
+		ways = []way{{line, nil}, {line, signed}}
+	}
+	for _, tc := range ways {
 		t.Run(tc.version, func(t *testing.T) {
 			c := etcdtest.Start(t, etcdtest.Options{Version: tc.version, Args: tc.args})
 			c.Guard(t, "pawl", password, "/pawl/test/")
 			e := external(t, c, ExternalOptions{User: "pawl", Password: say(password)})
 			s := newScribe(t, e)
 			s.appendMany(20)
-			if err := s.log.snapshot(t.Context()); err != nil {
-				t.Fatalf("snapshot: %v", err)
-			}
+			s.snapshot()
 			tokens := map[string]bool{}
 			another := func() bool {
 				s.append()
@@ -79,9 +81,10 @@ func TestRightsOnThePrefixSuffice(t *testing.T) {
 
 // TestRefusals: what only an operator can mend ends a start at once, says what
 // is wrong, and never the password.
-func TestRefusals(t *testing.T) {
-	starts(t)
-	c := etcdtest.Start(t, etcdtest.Options{})
+func TestRefusals(t *testing.T) { sideBySide(t, refusals) }
+
+func refusals(t *testing.T, version string) {
+	c := etcdtest.Start(t, etcdtest.Options{Version: version})
 	c.Guard(t, "pawl", password, "/pawl/test/")
 	for name, tc := range map[string]struct {
 		opts ExternalOptions
@@ -95,14 +98,9 @@ func TestRefusals(t *testing.T) {
 	} {
 		var said lines
 		opts := tc.opts
-		opts.Dir, opts.Endpoints, opts.Clock = t.TempDir(), c.Endpoints(), clock.System()
 		opts.Logger = slog.New(slog.NewTextHandler(&said, nil))
-		if opts.Prefix == "" {
-			opts.Prefix = "/pawl/test/"
-		}
-		e, err := OpenExternal(t.Context(), opts)
+		err := refusal(t, c, opts)
 		if err == nil {
-			_ = e.Close()
 			t.Errorf("%s: it starts; %s", name, said.text())
 			continue
 		}
@@ -136,10 +134,11 @@ func (l *lines) text() string {
 }
 
 // TestTLS: etcd and pawl show each other certificates.
-func TestTLS(t *testing.T) {
-	starts(t)
+func TestTLS(t *testing.T) { sideBySide(t, bothShowCertificates) }
+
+func bothShowCertificates(t *testing.T, version string) {
 	id, stranger := etcdtest.NewIdentity(t), etcdtest.NewIdentity(t)
-	c := etcdtest.Start(t, etcdtest.Options{Identity: id})
+	c := etcdtest.Start(t, etcdtest.Options{Version: version, Identity: id})
 	good := TLS{CA: id.CA, Cert: id.ClientCert, Key: id.ClientKey}
 	newScribe(t, external(t, c, ExternalOptions{TLS: good})).appendMany(10)
 
@@ -158,7 +157,7 @@ func TestTLS(t *testing.T) {
 		"a key for another":         {TLS{CA: id.CA, Cert: id.ClientCert, Key: stranger.ClientKey}, ErrFiles},
 		"a key where a CA belongs":  {TLS{CA: id.ClientKey}, ErrFiles},
 	} {
-		if _, err := tryExternal(t, c, ExternalOptions{TLS: tc.files}); !errors.Is(err, tc.want) {
+		if err := refusal(t, c, ExternalOptions{TLS: tc.files}); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 	}
@@ -176,14 +175,7 @@ func TestExpiredServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := TLS{CA: id.CA, Cert: id.ClientCert, Key: id.ClientKey}
-	testwait.Until(t, bound, "the refusal", func() bool {
-		e, err := tryExternal(t, c, ExternalOptions{TLS: good})
-		if e != nil {
-			_ = e.Close() // etcd is not there yet
-		}
-		if err != nil && !errors.Is(err, ErrRefused) {
-			t.Fatalf("an expired server: %v, want ErrRefused", err)
-		}
-		return err != nil
-	})
+	if err := refusal(t, c, ExternalOptions{TLS: good}); !errors.Is(err, ErrRefused) {
+		t.Errorf("an expired server: %v, want ErrRefused", err)
+	}
 }

@@ -1,6 +1,7 @@
 package etcdtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,12 +24,24 @@ const Newest = "3.7"
 // Versions are those that pawl works with.
 var Versions = []string{"3.5", "3.6", Newest}
 
+// LineEnv names a variable that has every cluster which says no version be of
+// one line, "3.5" say, and tests on several lines keep to it: `make etcd-lines`.
+const LineEnv = "PAWL_ETCD_LINE"
+
+// Lines are the versions to run a test on whose outcome is etcd's own doing.
+func Lines() []string {
+	if line := os.Getenv(LineEnv); line != "" {
+		return []string{line}
+	}
+	return Versions
+}
+
 // readyMax bounds the wait for a cluster on a slow machine.
 const readyMax = time.Minute
 
 // Options of a cluster. The zero value is a single member of the newest version.
 type Options struct {
-	// Version such as "3.6"; empty: Newest.
+	// Version such as "3.6"; empty: what LineEnv says, or Newest.
 	Version string
 	// Members; 0: one.
 	Members int
@@ -67,7 +80,7 @@ func Start(t testing.TB, o Options) *Cluster {
 // run starts a cluster in a folder and waits until it answers. Close ends it.
 func run(ctx context.Context, dir string, o Options) (*Cluster, error) {
 	if o.Version == "" {
-		o.Version = Newest
+		o.Version = cmp.Or(os.Getenv(LineEnv), Newest)
 	}
 	if o.Members == 0 {
 		o.Members = 1

@@ -106,9 +106,12 @@ func (m *Member) Kill() {
 	}
 }
 
-// Stop halts it: its connections stay and nothing is answered.
+// Stop halts it and waits for that: its connections stay and nothing is answered.
 func (m *Member) Stop() {
 	m.signal(syscall.SIGSTOP)
+	if m.cmd != nil && !m.stopped {
+		halts(m.cmd.Process.Pid)
+	}
 	m.stopped = true
 }
 
