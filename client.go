@@ -110,7 +110,7 @@ func (o *Options) check(servers []string, network bool) (secretSource, error) {
 	case len(servers) == 0:
 		return nil, fmt.Errorf("%w: no server was named", ErrInvalid)
 	case o.TTL < ttlMin || o.TTL > ttlMax:
-		return nil, fmt.Errorf("%w: the TTL is %v; %v to %v was expected", ErrInvalid, o.TTL, ttlMin, ttlMax)
+		return nil, fmt.Errorf("%w: the TTL is %v; 1s to 24h was expected", ErrInvalid, o.TTL)
 	}
 	if err := sound("label", o.Label, labelMax); err != nil {
 		return nil, err

@@ -83,7 +83,9 @@ type effects struct {
 	ttl                time.Duration
 	close              bool
 	unobserve, observe []string
-	events             []Event
+	// traced are those of the requests that are followed.
+	traced []traced
+	events []Event
 }
 
 func newCore(servers []string, o Options, now clock.Reading, jitter func() float64) *core {

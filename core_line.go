@@ -21,15 +21,18 @@ type line struct {
 	// id numbers attempts; what comes from an older one is not heard.
 	id       uint64
 	attempt  *attempt
+	dialled  time.Duration
 	giveUpAt time.Duration
 	dialAt   time.Duration
 	upSince  time.Duration
 	// turn picks the next server of the list, goTo is where a server, sentBy,
 	// sent us.
-	turn     int
-	goTo     string
-	sentBy   string
-	failures int
+	turn   int
+	goTo   string
+	sentBy string
+	// unreached is a server that we were sent to and did not reach.
+	unreached string
+	failures  int
 	// refusals are those in a row of servers that will not have this client.
 	refusals int
 	trouble  error
@@ -86,7 +89,14 @@ func (c *core) dial() {
 	a.renewal = c.session.window.Send(c.now)
 	a.hello = c.hello()
 	l.attempt, l.cancels = a, nil
-	l.giveUpAt = c.t + c.attemptTime()
+	wait := c.attemptTime()
+	l.dialled, l.giveUpAt = c.t, c.t+wait
+	// A server that may be about to take over shall rather keep us than be asked
+	// again and again. It speaks before we give it up, and before long: the one
+	// that we did not reach may be back.
+	if l.failures > 0 {
+		a.hello.WaitNano, a.hello.Unreached = int64(min(wait-wait/4, backoffMax)), l.unreached
+	}
 	c.effects.dial = a
 }
 
@@ -130,6 +140,7 @@ func (c *core) watchLine() {
 	switch c.line.state {
 	case lineDialling:
 		if c.t >= c.line.giveUpAt {
+			c.unreached()
 			c.failed(timeoutError{"greeting", c.line.attempt.server})
 		}
 	case lineUp:
@@ -198,6 +209,9 @@ func (c *core) backoff() time.Duration {
 // redirect goes where the active server is said to be. Servers that send us
 // round in circles are met with the growing pause.
 func (c *core) redirect(to string, why error) {
+	if c.kept() {
+		c.line.failures = 1 // the pause is behind us
+	}
 	first := c.line.failures == 0 || c.line.state == lineUp
 	by := ""
 	if c.line.attempt != nil {
@@ -226,7 +240,7 @@ func (c *core) hangUp(why error) {
 	}
 	c.effects.dial = nil
 	c.effects.requests, c.effects.renewal, c.effects.ttl, c.effects.close = nil, 0, 0, false
-	c.effects.unobserve, c.effects.observe = nil, nil
+	c.effects.unobserve, c.effects.observe, c.effects.traced = nil, nil, nil
 	c.unwatch()
 	c.session.window.Forget()
 	for _, r := range c.requests {
@@ -235,11 +249,30 @@ func (c *core) hangUp(why error) {
 	}
 }
 
+// kept reports whether the server of this attempt has kept us waiting as it was
+// asked to. It works, then, and who waits so asks seldom enough.
+func (c *core) kept() bool {
+	l := &c.line
+	if l.state != lineDialling {
+		return false
+	}
+	asked := time.Duration(l.attempt.hello.WaitNano)
+	return asked > 0 && c.t-l.dialled >= asked/2
+}
+
+// unreached notes that nobody is where a server sent us: it, and others, need not
+// send us there again.
+func (c *core) unreached() {
+	if l := &c.line; l.state == lineDialling && l.attempt.sentBy != "" {
+		l.unreached = l.attempt.server
+	}
+}
+
 // up notes that a server has welcomed us.
 func (c *core) up() {
 	c.line.state = lineUp
 	c.line.upSince = c.t
-	c.line.trouble, c.line.refusals = nil, 0
+	c.line.trouble, c.line.refusals, c.line.unreached = nil, 0, ""
 	c.session.refused = false
 }
 
@@ -254,6 +287,7 @@ func (c *core) heard(e lineEvent) {
 			c.turnedAway(e.err)
 			return
 		}
+		c.unreached()
 		c.failed(e.err)
 		c.crowdedOut(e.err)
 	case c.line.state == lineUp:

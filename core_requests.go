@@ -74,7 +74,7 @@ func (c *core) ask(r *request) {
 	case callAcquire:
 		if t := r.calls[0].trace; t != nil {
 			m.Trace = true
-			t.taken(r.number, c.now)
+			c.effects.traced = append(c.effects.traced, traced{t, r.number})
 		}
 		w := &r.calls[0].wants
 		m.What = &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{

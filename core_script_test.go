@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,6 +48,25 @@ type script struct {
 	out   []string
 	// stream: there is one that could carry a message.
 	stream bool
+}
+
+// runScripts runs all scripts of a file in testdata/core. Each begins with a line
+// "= " and its name; a line "opened" stands for an opened session.
+func runScripts(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/core/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := strings.Split(string(text), "\n= ")[1:]
+	if len(scripts) == 0 {
+		t.Fatal(file + " has no scripts")
+	}
+	for _, s := range scripts {
+		name, script, _ := strings.Cut(s, "\n")
+		script = strings.Replace("\n"+script, "\nopened\n", opened, 1)
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) { runScript(t, script) })
+	}
 }
 
 func runScript(t *testing.T, text string) {

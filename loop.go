@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -57,10 +58,12 @@ func (i *intake) shut() []op {
 
 // run is the client's only goroutine that decides. It waits, hands the core
 // what arrived, and carries out what the core wants; it never blocks elsewhere,
-// so that a deadline is seen in time.
+// so that a deadline is seen in time. Its timer counts suspend: a machine that
+// wakes up finds out at once that its leases are over, not when the rest of a
+// renewal's interval has gone by.
 func (c *Client) run() {
 	defer close(c.ended)
-	timer := c.clock.NewTimer()
+	timer := c.clock.NewAlarm()
 	defer timer.Stop()
 	var (
 		ops   []op
@@ -70,6 +73,9 @@ func (c *Client) run() {
 		var first lineEvent
 		select {
 		case <-c.intake.ready:
+			// Whoever is about to ask can still do so: one turn and one message serve
+			// them all.
+			runtime.Gosched()
 		case first = <-c.lines:
 		case <-timer.C():
 			armed = 0
@@ -135,6 +141,10 @@ func (c *Client) carryOut() {
 		c.stream = c.open(e.dial)
 		e.dial = nil
 	}
+	for _, x := range e.traced {
+		x.trace.taken(x.number, c.core.now)
+	}
+	e.traced = nil
 	for m := c.core.message(); m != nil; m = c.core.message() {
 		c.stream.put(m)
 	}

@@ -110,7 +110,7 @@ func (s *acquireSettings) settle() error {
 	case s.slotted && (s.slots < 1 || s.slots > slotsMax):
 		return fmt.Errorf("%w: %d slots were asked for; 1 to %d were expected", ErrInvalid, s.slots, slotsMax)
 	case s.lockDelay < 0 || s.lockDelay > lockDelayMax:
-		return fmt.Errorf("%w: the lock-delay is %v; 0 to %v was expected", ErrInvalid, s.lockDelay, lockDelayMax)
+		return fmt.Errorf("%w: the lock-delay is %v; 0 to 1h was expected", ErrInvalid, s.lockDelay)
 	case len(s.value) > valueMax:
 		return fmt.Errorf("%w: the value has %d bytes; at most %d were expected", ErrInvalid, len(s.value), valueMax)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"sync"
 	"time"
 
@@ -154,8 +153,6 @@ func (s *stream) send(st attachStream) {
 		case <-st.Context().Done():
 			return
 		}
-		// Whoever is about to ask can still do so: one message serves them all.
-		runtime.Gosched()
 		for _, m := range s.take() {
 			for m != nil {
 				var rest *linkpb.ClientMessage

@@ -30,7 +30,7 @@ func (c *Client) SetTTL(ctx context.Context, ttl time.Duration) error {
 
 func (c *Client) askTTL(ctx context.Context, ttl time.Duration) error {
 	if ttl < ttlMin || ttl > ttlMax {
-		return fmt.Errorf("%w: %v to %v was expected", ErrInvalid, ttlMin, ttlMax)
+		return fmt.Errorf("%w: 1s to 24h was expected", ErrInvalid)
 	}
 	if ctx.Err() != nil {
 		return interrupted(ctx, nil)

@@ -19,6 +19,9 @@ type Deed struct {
 	Leases int
 	// Count of the deeds that this one stands for, where it is one of too many.
 	Count int
+	// Idle: a session of somebody who may hold nothing came or went, or one that held
+	// nothing. Nobody must be able to fill a disk by that.
+	Idle bool
 }
 
 // Witness takes deeds down. Its methods may be called by several goroutines.

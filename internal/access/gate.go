@@ -10,11 +10,15 @@ import (
 	"time"
 )
 
-// StreamsDefault bounds the streams of an identity that has no limit of its own,
-// and with StreamsMax those of all together.
 const (
+	// StreamsDefault bounds the streams of an identity that has no limit of its own,
+	// StreamsMax those of all together.
 	StreamsDefault = 16384
 	StreamsMax     = 65536
+	// CallsMax bounds the other calls that an identity with a name has under way,
+	// AllCallsMax those of all together.
+	CallsMax    = 16384
+	AllCallsMax = 65536
 )
 
 // The reasons for which somebody is not let in, or put out.
@@ -32,8 +36,8 @@ var (
 	// ErrChanged: the policy was replaced, and the caller is allowed other things
 	// now. It may come back.
 	ErrChanged = errors.New("what this identity may do has changed; connect again")
-	// ErrCrowded: the identity, or the server, has too many streams.
-	ErrCrowded = errors.New("too many streams")
+	// ErrCrowded: the identity, or the server, has too many streams, or calls.
+	ErrCrowded = errors.New("too many at once")
 )
 
 // Gate lets callers in under the present policy. Its methods may be called by
@@ -50,14 +54,18 @@ type Gate struct {
 
 	mu      sync.Mutex
 	guests  map[*Guest]struct{}
-	streams map[string]int
-	all     int
+	streams crowd
+	calls   crowd
 }
 
 // NewGate returns a gate with a policy. Without one, nil, it is open: everybody
 // is allowed everything and has no name.
 func NewGate(p *Policy) *Gate {
-	g := &Gate{guests: map[*Guest]struct{}{}, streams: map[string]int{}}
+	g := &Gate{
+		guests:  map[*Guest]struct{}{},
+		streams: crowd{what: "streams", most: StreamsMax, of: map[string]int{}},
+		calls:   crowd{what: "calls", most: AllCallsMax, of: map[string]int{}},
+	}
 	g.policy.Store(p)
 	return g
 }
@@ -144,7 +152,7 @@ func (g *Gate) stands(chain []*x509.Certificate) bool {
 func (g *Gate) Streams() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.all
+	return g.streams.all
 }
 
 // Set replaces the policy and puts out whoever is inside and not allowed the

@@ -306,3 +306,36 @@ func TestNobodyStaysWhomNoAuthorityStandsFor(t *testing.T) {
 		t.Error("it counts")
 	}
 }
+
+// An identity has so many calls under way, and leaves room for others.
+func TestCallsOfAnIdentityAreLimited(t *testing.T) {
+	g := NewGate(policy(t, entry("a", Limits{}), entry("b", Limits{})))
+	caller := func(who string) *Caller {
+		c, err := g.Admit(with(who))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	var leave []func()
+	for range CallsMax {
+		out, err := g.Call(caller("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave = append(leave, out)
+	}
+	if _, err := g.Call(caller("a")); !errors.Is(err, ErrCrowded) {
+		t.Errorf("one call too many: %v", err)
+	}
+	if _, err := g.Call(caller("b")); err != nil {
+		t.Errorf("somebody else's call: %v", err)
+	}
+	if n := g.Streams(); n != 0 {
+		t.Errorf("%d streams where there are calls", n)
+	}
+	leave[0]()
+	if _, err := g.Call(caller("a")); err != nil {
+		t.Errorf("when one has left: %v", err)
+	}
+}

@@ -1,6 +1,9 @@
 package access
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Guest is a caller who stays: a stream, or a request that waits.
 type Guest struct {
@@ -24,21 +27,9 @@ func (g *Gate) Enter(c *Caller, stream bool, out func(error)) (*Guest, error) {
 	}
 	x := &Guest{gate: g, caller: c, in: i, stream: stream, out: out}
 	if stream {
-		limit := i.limits.Streams
-		if limit == 0 {
-			limit = StreamsDefault
-			if i == anyone {
-				limit = StreamsMax
-			}
+		if err := g.streams.enter(i, cmp.Or(i.limits.Streams, StreamsDefault)); err != nil {
+			return nil, err
 		}
-		if n := g.streams[i.name]; n >= limit {
-			return nil, fmt.Errorf("%w: this identity has %d streams, its limit", ErrCrowded, n)
-		}
-		if g.all >= StreamsMax {
-			return nil, fmt.Errorf("%w: the server has %d streams, its limit", ErrCrowded, g.all)
-		}
-		g.streams[i.name]++
-		g.all++
 	}
 	g.guests[x] = struct{}{}
 	return x, nil
@@ -60,8 +51,55 @@ func (g *Gate) drop(x *Guest) {
 	if !x.stream {
 		return
 	}
-	g.all--
-	if g.streams[x.in.name]--; g.streams[x.in.name] == 0 {
-		delete(g.streams, x.in.name)
+	g.streams.leave(x.in)
+}
+
+// Call counts a call without a stream, until leave is called. Errors: ErrRevoked,
+// ErrCrowded.
+func (g *Gate) Call(c *Caller) (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := c.Identity()
+	if i == nil {
+		return nil, ErrRevoked
+	}
+	if err := g.calls.enter(i, CallsMax); err != nil {
+		return nil, err
+	}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.calls.leave(i)
+	}, nil
+}
+
+// crowd counts what is inside, by the names of identities.
+type crowd struct {
+	what      string
+	of        map[string]int
+	all, most int
+}
+
+// enter counts one more, unless there are as many as there may be. limit is the
+// identity's; who has no name is everybody.
+func (w *crowd) enter(i *Identity, limit int) error {
+	if i == anyone {
+		limit = w.most
+	}
+	if n := w.of[i.name]; n >= limit {
+		return fmt.Errorf("%w: this identity has %d %s, its limit", ErrCrowded, n, w.what)
+	}
+	if w.all >= w.most {
+		return fmt.Errorf("%w: the server has %d %s, its limit", ErrCrowded, w.all, w.what)
+	}
+	w.of[i.name]++
+	w.all++
+	return nil
+}
+
+func (w *crowd) leave(i *Identity) {
+	w.all--
+	if w.of[i.name]--; w.of[i.name] == 0 {
+		delete(w.of, i.name)
 	}
 }

@@ -82,14 +82,26 @@ func Options(server string, config *tls.Config, secret string, dial Dialer, trus
 	options := []grpc.DialOption{grpc.WithTransportCredentials(creds)}
 	if secret != "" {
 		options = append(options, grpc.WithPerRPCCredentials(call{secret}))
-		if config == nil && !trusted {
-			if err := Exposed(server, false); err != nil {
+		if !trusted {
+			var err error
+			if dial, err = Guarded(server, config != nil, dial); err != nil {
 				return nil, err
 			}
-			dial = onLoopback(dial)
 		}
 	}
 	return append(options, grpc.WithContextDialer(dial)), nil
+}
+
+// Guarded returns a dialer for connections that carry a credential to a server,
+// or why it must have none: it closes what is neither TLS nor on this machine.
+func Guarded(server string, secure bool, dial Dialer) (Dialer, error) {
+	if secure {
+		return dial, nil
+	}
+	if err := Exposed(server, false); err != nil {
+		return nil, err
+	}
+	return onLoopback(dial), nil
 }
 
 // onLoopback wraps a dialer whose connections must stay on this machine.

@@ -174,6 +174,7 @@ func (d *Desk) CloseSession(ctx context.Context, session string) error {
 		return err
 	}
 	err = d.cell.CloseSession(ctx, session)
+	a.deed.Idle = !a.identity.Anywhere(access.Hold)
 	a.deed.Handle = d.cell.HandleOf(session)
 	return a.done("done", err)
 }

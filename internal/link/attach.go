@@ -44,11 +44,22 @@ func (s *Server) Attach(st attachStream) error {
 	if refusal := check(hello); refusal != nil {
 		return st.Send(&linkpb.ServerMessage{Closed: refusal})
 	}
+	if hello.WaitNano > 0 {
+		to, err := s.hold(st.Context(), door, hello, ended, over)
+		if err != nil {
+			return err
+		}
+		if to != "" {
+			return st.Send(&linkpb.ServerMessage{Closed: s.sentTo(to)})
+		}
+	}
 	identity := door.caller.Identity()
 	if identity == nil {
 		return s.putOut(access.ErrRevoked)
 	}
-	out.notes = newNotes(s.o.Witness, identity.Name(), door.caller.Remote)
+	out.notes = newNotes(s.o.Witness, identity, door.caller.Remote)
+	out.debt = s.debtOf(identity.Name())
+	defer out.settle()
 	stream := s.cell.Attach(st.Context(), door.hello(hello, identity), out)
 	defer stream.Detach()
 	out.notes.session(stream.Handle())
@@ -64,8 +75,8 @@ func (s *Server) Attach(st attachStream) error {
 	case <-over:
 		return s.putOut(access.ErrRevoked)
 	case <-out.overflow:
-		s.o.Logger.Warn("a client that does not read was disconnected", "bytes", OutboxMax)
-		return status.Errorf(codes.ResourceExhausted, "more than %d bytes of answers were waiting to be read", OutboxMax)
+		s.o.Logger.Warn("a client that does not read was disconnected", "identity", identity.Name())
+		return unread()
 	}
 }
 
@@ -77,6 +88,10 @@ func (s *Server) greeting(ctx context.Context, greeted <-chan *linkpb.Hello, end
 	case h := <-greeted:
 		return h, nil
 	case err := <-ended:
+		if err == nil {
+			// It went, or said that it says nothing, which elsewhere is no error.
+			err = status.Error(codes.Canceled, "the stream ended before its greeting")
+		}
 		return nil, err
 	case <-late.C():
 		return nil, status.Errorf(codes.DeadlineExceeded, "no greeting within %v", GreetingMax)
@@ -160,6 +175,7 @@ func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *door, ou
 		m.Observe = door.observable(identity, out, m.Observe)
 	}
 	c := cell.Message{Renewal: m.Renewal, TTL: time.Duration(m.TtlNano), Finished: m.FinishedBelow, Observe: m.Observe, Unobserve: m.Unobserve, Close: m.Close}
+	c.Acquires = make([]locktable.Acquire, 0, acquiresIn(m.Requests))
 	for _, r := range m.Requests {
 		if r.Number == 0 {
 			return status.Error(codes.InvalidArgument, "a request without a number")
@@ -182,6 +198,17 @@ func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *door, ou
 		stream.Submit(c)
 	}
 	return nil
+}
+
+// acquiresIn counts them: they are large, and a slice that grows copies them.
+func acquiresIn(requests []*linkpb.Request) int {
+	n := 0
+	for _, r := range requests {
+		if r.GetAcquire() != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // modeOf reads a lease's mode. Shared slots are no mode: the table refuses slots
@@ -237,10 +264,14 @@ func (s *Server) send(st attachStream, door *door, out *outbox, stream *cell.Str
 		items = out.take(items)
 		for rest := items; len(rest) > 0; {
 			var m *linkpb.ServerMessage
+			if out.debt.pressing() {
+				return unread()
+			}
 			m, rest = w.message(rest)
 			if err := st.Send(m); err != nil {
 				return ending(err)
 			}
+			out.paid(w.weighed)
 			if m.Closed != nil {
 				return nil
 			}
@@ -248,6 +279,12 @@ func (s *Server) send(st attachStream, door *door, out *outbox, stream *cell.Str
 		clear(items)
 		out.sent()
 	}
+}
+
+// unread is the end of a stream whose client does not read.
+func unread() error {
+	return status.Errorf(codes.ResourceExhausted,
+		"more than %d bytes of answers were waiting to be read, or %d for all streams of this identity", OutboxMax, UnreadMax)
 }
 
 // ending makes of the end of a stream what the handler returns: a client that

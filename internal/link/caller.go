@@ -26,8 +26,12 @@ import (
 // authorizationKey is where a call has its credential.
 const authorizationKey = "authorization"
 
-// presenting returns a context that says what whoever calls presents.
+// presenting returns a context that says what whoever calls presents. Every call
+// begins with it, when its message is there.
 func (s *Server) presenting(ctx context.Context) context.Context {
+	if arrived, counted := ctx.Value(arrivedKey{}).(context.CancelFunc); counted {
+		arrived()
+	}
 	return s.present(ctx, metadata.ValueFromIncomingContext(ctx, authorizationKey))
 }
 
@@ -39,18 +43,50 @@ func (s *Server) present(ctx context.Context, authorization []string) context.Co
 
 // Turnstile lets calls in before anything of them but their metadata is read: who
 // is nobody here does not get the server to read messages of 4 MiB. What it lets
-// in is looked at again by whoever serves the call, who may be without it.
+// in is looked at again by whoever serves the call, who may be without it. Calls
+// without a stream are counted here, and must say what they want in time: each may
+// take up the server's memory by what it has said of its message so far.
 func (s *Server) Turnstile() grpc.ServerOption {
 	return grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
-		if s.o.Gate.Open() {
-			return ctx, nil
-		}
 		c, err := s.desk.Admit(s.present(ctx, call.Header.Get(authorizationKey)), verbOf(call.FullMethodName))
 		if err != nil {
 			return ctx, s.failed(err)
 		}
-		return access.With(ctx, c), nil
+		ctx = access.With(ctx, c)
+		if call.FullMethodName == linkpb.Link_Attach_FullMethodName {
+			return ctx, nil // counted as a stream, and its greeting is waited for
+		}
+		leave, err := s.o.Gate.Call(c)
+		if err != nil {
+			return ctx, s.putOut(err)
+		}
+		return s.awaited(ctx, leave), nil
 	})
+}
+
+type arrivedKey struct{}
+
+// awaited ends a call whose message does not arrive within GreetingMax, and has it
+// leave at its end.
+func (s *Server) awaited(ctx context.Context, leave func()) context.Context {
+	arriving, arrived := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, end := context.WithCancel(context.WithValue(ctx, arrivedKey{}, arrived))
+	go func() {
+		defer leave()
+		defer end()
+		defer arrived()
+		late := s.o.Clock.NewTimer()
+		late.Reset(GreetingMax)
+		select {
+		case <-arriving.Done():
+		case <-ctx.Done():
+		case <-late.C():
+			end()
+		}
+		late.Stop()
+		<-ctx.Done()
+	}()
+	return ctx
 }
 
 // verbOf is the verb of a call for the audit log. A method that there is not is

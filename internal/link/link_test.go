@@ -32,6 +32,12 @@ func serve(t testing.TB, idle bool) linkpb.LinkClient {
 // serveWith is serve with what the options say of callers.
 func serveWith(t testing.TB, idle bool, with Options) linkpb.LinkClient {
 	t.Helper()
+	return linkpb.NewLinkClient(connect(t, idle, with))
+}
+
+// connect is serveWith, for who makes calls that the client does not.
+func connect(t testing.TB, idle bool, with Options) *grpc.ClientConn {
+	t.Helper()
 	ck := clock.Bubble()
 	o := cell.Options{
 		Store: memstore.NewDisk().Store(memstore.Options{Clock: ck, Sole: true}),
@@ -68,7 +74,7 @@ func serveWith(t testing.TB, idle bool, with Options) linkpb.LinkClient {
 			t.Error(err)
 		}
 	})
-	return linkpb.NewLinkClient(conn)
+	return conn
 }
 
 type clientStream = grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage]
@@ -177,6 +183,23 @@ func TestBrokenStreams(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who comes and says nothing is no greeting, and takes nobody's server away.
+func TestAStreamThatEndsBeforeItsGreeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, false)
+		st := attach(t, c, nil)
+		if err := st.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Recv(); status.Code(err) != codes.Canceled {
+			t.Errorf("it was told %v", err)
+		}
+		if m := recv(t, attach(t, c, &linkpb.ClientMessage{Hello: hello()})); m.GetWelcome() == nil {
+			t.Errorf("the next one was told %v", m)
+		}
+	})
 }
 
 func TestARequestThatIsNotKnown(t *testing.T) {

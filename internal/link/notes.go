@@ -17,6 +17,8 @@ type notes struct {
 
 	mu   sync.Mutex
 	deed access.Deed // what all have in common
+	// idle: the identity may hold nothing.
+	idle bool
 	// open are the requests without an answer. A number may stand for several: a
 	// client that says it twice must not choose what is written down of either.
 	open map[uint64][]access.Deed
@@ -25,12 +27,12 @@ type notes struct {
 // sameMax bounds the requests of one number that are remembered.
 const sameMax = 4
 
-func newNotes(w access.Witness, identity, remote string) *notes {
+func newNotes(w access.Witness, i *access.Identity, remote string) *notes {
 	if w == nil {
 		return nil
 	}
 	return &notes{
-		witness: w, deed: access.Deed{Identity: identity, Remote: remote}, open: map[uint64][]access.Deed{},
+		witness: w, deed: access.Deed{Identity: i.Name(), Remote: remote}, idle: !i.Anywhere(access.Hold), open: map[uint64][]access.Deed{},
 	}
 }
 
@@ -52,7 +54,7 @@ func (n *notes) greeted(verb string, outcome, detail string) {
 	n.mu.Lock()
 	d := n.deed
 	n.mu.Unlock()
-	d.Verb, d.Outcome, d.Detail = verb, outcome, detail
+	d.Verb, d.Outcome, d.Detail, d.Idle = verb, outcome, detail, n.idle
 	n.witness.Note(d)
 }
 

@@ -2,6 +2,7 @@ package link
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -25,11 +26,14 @@ type outbox struct {
 	// client says may reach a session that may be another's.
 	welcome chan struct{}
 	notes   *notes
+	debt    *debt
 
 	mu    sync.Mutex
 	items []item
 	bytes int
-	over  bool
+	// owed is the stream's part of the debt.
+	owed int
+	over bool
 	// sending: an earlier portion is on its way, so what gathers is piling up.
 	sending bool
 }
@@ -37,6 +41,46 @@ type outbox struct {
 // burstMax bounds what may gather before the sender gets to run. One turn of the
 // cell can answer thousands of requests of one client, and that client reads.
 const burstMax = 4 * OutboxMax
+
+// spareMax is what may wait for a stream, behind a portion that is being sent, even
+// while far too much waits for those of its identity together.
+const spareMax = 64 << 10
+
+// debt is the bytes of answers that wait for the readers of one identity, or are
+// being sent to them. A nil debt is none.
+type debt struct {
+	identity string
+	bytes    atomic.Int64
+}
+
+func (s *Server) debtOf(identity string) *debt {
+	if d, known := s.debts.Load(identity); known {
+		return d.(*debt)
+	}
+	d, _ := s.debts.LoadOrStore(identity, &debt{identity: identity})
+	return d.(*debt)
+}
+
+func (d *debt) add(n int) {
+	if d != nil {
+		d.bytes.Add(int64(n))
+	}
+}
+
+// over reports whether more waits than may.
+func (d *debt) over() bool {
+	if d == nil {
+		return false
+	}
+	if d.identity == "" {
+		return d.bytes.Load() > AllUnreadMax
+	}
+	return d.bytes.Load() > UnreadMax
+}
+
+// pressing reports whether no further message may be written to anybody. Of those
+// who have no name one must not keep the others from being answered.
+func (d *debt) pressing() bool { return d != nil && d.identity != "" && d.over() }
 
 func newOutbox() *outbox {
 	return &outbox{ready: make(chan struct{}, 1), overflow: make(chan struct{}), welcome: make(chan struct{})}
@@ -53,8 +97,11 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	if o.over {
 		return
 	}
-	o.bytes += weight(a)
-	if o.bytes > burstMax || o.bytes > OutboxMax && o.sending {
+	n := weight(a)
+	o.bytes += n
+	o.owed += n
+	o.debt.add(n)
+	if o.bytes > burstMax || o.sending && (o.bytes > OutboxMax || o.bytes > spareMax && o.debt.over()) {
 		o.over, o.items = true, nil
 		close(o.overflow)
 		return
@@ -64,6 +111,23 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	case o.ready <- struct{}{}:
 	default:
 	}
+}
+
+// paid says that answers of so much weight have left.
+func (o *outbox) paid(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n = min(n, o.owed)
+	o.owed -= n
+	o.debt.add(-n)
+}
+
+// settle ends the stream: what it was not told it will not be told.
+func (o *outbox) settle() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.debt.add(-o.owed)
+	o.owed, o.over, o.items = 0, true, nil
 }
 
 // sent says that what was taken has left.

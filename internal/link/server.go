@@ -2,6 +2,7 @@ package link
 
 import (
 	"log/slog"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -39,6 +40,10 @@ const (
 	ConnWindow   = 4 << 20
 	// OutboxMax bounds the bytes of answers that wait for a slow reader.
 	OutboxMax = 4 << 20
+	// UnreadMax bounds those that wait for all readers of an identity with a name,
+	// AllUnreadMax those for all who have none.
+	UnreadMax    = 256 << 20
+	AllUnreadMax = 1 << 30
 	// StreamsPerConnection bounds the streams, and other calls, of one connection.
 	// Further ones wait at the client.
 	StreamsPerConnection = 1024
@@ -62,6 +67,8 @@ type Server struct {
 	cell *cell.Cell
 	desk *desk.Desk
 	o    Options
+	// debts are of each identity that has attached, a *debt.
+	debts sync.Map
 }
 
 // New returns a server for c.

@@ -54,3 +54,30 @@ func TestOnlyWhoAsksIsTraced(t *testing.T) {
 		t.Errorf("a refused try was told %v", r)
 	}
 }
+
+// Without a stream it is the same: who asks, and nobody else.
+func TestOnlyACallThatAsksIsTraced(t *testing.T) {
+	c := serve(t, false)
+	for i, asks := range []bool{false, true, false} {
+		name := string(rune('a' + i))
+		a, err := c.Acquire(t.Context(), &linkpb.AcquireRequest{Name: name, Trace: asks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (a.Trace != nil) != asks {
+			t.Errorf("asked for a trace: %t; told %v", asks, a.Trace)
+		}
+		if x := a.Trace; x != nil && (x.LandedNano == 0 || x.SentNano < x.FinalNano || x.FinalNano < x.LandedNano) {
+			t.Errorf("told %v", x)
+		}
+	}
+	// What is not granted has no trace, and leaves none behind.
+	for range 20 {
+		if a, err := c.Acquire(t.Context(), &linkpb.AcquireRequest{Name: "a", Trace: true}); err == nil {
+			t.Errorf("granted %v", a)
+		}
+	}
+	if a, err := c.Acquire(t.Context(), &linkpb.AcquireRequest{Name: "z", Trace: true}); err != nil || a.Trace == nil {
+		t.Errorf("told %v, %v", a, err)
+	}
+}

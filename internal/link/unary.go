@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -41,6 +42,10 @@ func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest
 
 // Acquire takes a lease in a session, or with a session of its own.
 func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb.AcquireResponse, error) {
+	var received clock.Reading
+	if r.Trace {
+		received = s.o.Clock.Now()
+	}
 	l, err := s.desk.Acquire(s.presenting(ctx), cell.AcquireRequest{
 		Names:     append([]string{r.Name}, r.Names...),
 		Mode:      modeOf(r.Shared, r.Slots),
@@ -52,6 +57,8 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Wait:      time.Duration(r.WaitNano),
 		Label:     r.Label,
 		RequestID: r.RequestId,
+		Traced:    r.Trace,
+		Received:  received,
 	})
 	if err != nil {
 		return nil, s.failed(err)
@@ -67,6 +74,9 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Session:    l.Session,
 		TtlNano:    int64(g.TTL),
 		WaitedNano: int64(g.Waited),
+	}
+	if l.Trace != nil {
+		a.Trace = traceOf(*l.Trace, s.o.Clock.Now())
 	}
 	if len(g.Grants) > 1 {
 		for _, n := range g.Grants {

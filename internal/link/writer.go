@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// answersMax and bytesMax close a message.
+	// answersMax and bytesMax close a message. One may wait for the reader of each
+	// stream, beside what is not written yet.
 	answersMax = 2048
-	bytesMax   = 1 << 20
+	bytesMax   = 128 << 10
 	// slabMax is how many granted answers a stream keeps room for.
 	slabMax = 256
 )
@@ -30,6 +31,8 @@ type writer struct {
 	out  linkpb.ServerMessage
 	slab []grantedReply
 	used int
+	// weighed is what the answers of the message weigh.
+	weighed int
 }
 
 // grantedReply is a granted answer in one piece: the most frequent one.
@@ -47,13 +50,12 @@ func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 	m.Welcome, m.Closed, m.Renewal, m.TtlNano = nil, nil, 0, 0
 	clear(m.Replies)
 	m.Replies, m.Notices, m.Observed = m.Replies[:0], m.Notices[:0], nil
-	w.used = 0
-	bytes := 0
+	w.used, w.weighed = 0, 0
 	for i, it := range items {
-		if i == answersMax || bytes > bytesMax {
+		if i == answersMax || w.weighed > bytesMax {
 			return m, items[i:]
 		}
-		bytes += weight(it.answer)
+		w.weighed += weight(it.answer)
 		switch a := it.answer.(type) {
 		case locktable.Attached:
 			m.Welcome = w.welcome(a)

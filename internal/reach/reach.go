@@ -20,6 +20,9 @@ type Error struct {
 	Other bool
 	// Insecure: a server answers, and TLS with it fails.
 	Insecure bool
+	// Closed: the connection was taken and closed again, as a server does that
+	// speaks TLS with whoever does not.
+	Closed bool
 	// By is the server that sent the caller here; empty: it came by itself.
 	By string
 	// Silent: something takes connections there, or swallows them, and says
@@ -64,7 +67,11 @@ func Of(server string, err error) *Error {
 	if !ok {
 		return nil
 	}
-	text = strings.TrimSuffix(text, `"`)
+	if whole, err := strconv.Unquote(`"` + text); err == nil {
+		text = whole // gRPC quotes it, and what is quoted within
+	} else {
+		text = strings.TrimSuffix(text, `"`)
+	}
 	if strings.Contains(text, "HTTP/1.1 header") {
 		return &Error{
 			Server: server, Other: true,
@@ -75,7 +82,7 @@ func Of(server string, err error) *Error {
 		return &Error{Server: server, Silent: true, Why: SaysNothing}
 	}
 	if why, ok := strings.CutPrefix(text, noPreface); ok {
-		return &Error{Server: server, Why: "the connection was taken and closed again (" + why + "); perhaps the server speaks TLS"}
+		return &Error{Server: server, Closed: true, Why: "the connection was taken and closed again (" + why + "); perhaps the server speaks TLS"}
 	}
 	if why, ok := strings.CutPrefix(text, noHandshake); ok {
 		return &Error{Server: server, Insecure: true, Why: handshake(why)}

@@ -66,6 +66,7 @@ func TestWhatIsNoneOfIt(t *testing.T) {
 		"error reading server preface: read tcp 127.0.0.1:1->127.0.0.1:2: use of closed network connection":                            reach.SaysNothing,
 		"transport: authentication handshake failed: context deadline exceeded":                                                        reach.SaysNothing,
 		"transport: Error while dialing: dial tcp 10.0.0.1:7420: i/o timeout":                                                          reach.SaysNothing,
+		`transport: authentication handshake failed: not for \"b\"`:                                                                    `not for "b"`,
 		"something else": "something else",
 		"transport: Error while dialing: dial tcp: a: b": "b",
 	} {
