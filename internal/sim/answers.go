@@ -118,7 +118,8 @@ func (c *client) enter(r *request) {
 		r.asked = c.world.now
 		r.acts = c.note(r)
 	}
-	if c.up {
+	if r.sent = 0; c.up {
+		r.sent = c.world.now
 		u, a := c.command(r)
 		c.message(0, u, a)
 	}

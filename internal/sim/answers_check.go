@@ -36,6 +36,9 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 			r.promises.leaves(s, x.session, c.dialledAt, a.TTL)
 		}
 	case locktable.Renewed:
+		if s.fullSince != 0 {
+			r.tally.Spared++
+		}
 		r.promises.leaves(s, a.Session, sent, a.TTL)
 		if x := r.ledger.sessions[a.Session]; x != nil && x.silent && x.silentAt < sent && !r.rolled {
 			r.world.fail("I5", "%s answers a renewal of %v, and by the log its session is silent since %v", s.name, sent, x.silentAt)

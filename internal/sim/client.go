@@ -53,9 +53,10 @@ type request struct {
 	lease  *lease
 	check  bool
 	caller *caller
-	// asked is when it was first asked.
-	asked time.Duration
-	acts  []*Act
+	// asked is when it was first asked, sent when it was under its number; 0: it was
+	// not, at once.
+	asked, sent time.Duration
+	acts        []*Act
 }
 
 // lease as its holder knows it.
@@ -248,6 +249,7 @@ func (c *client) broken(x *stream) {
 func (c *client) lose(why string) {
 	w := c.world
 	w.tell(c.name, "loses its session: %s", why)
+	w.referee.spares(c)
 	w.witness.loses(&c.process)
 	if c.stream != nil {
 		c.stream.hangUp()

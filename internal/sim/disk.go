@@ -19,8 +19,8 @@ type disk struct {
 	world *World
 	rng   *rand.Rand
 	down  bool
-	// tight: there is little room.
-	tight bool
+	// tight: there is little room. full: there is none.
+	tight, full bool
 	// saved is what a roll-back goes back to; watched has it saved before the
 	// next write of a kind.
 	saved   *memstore.State

@@ -156,8 +156,8 @@ func (w *World) strike(f Fault) {
 		w.disk.down = true
 		until(func() { w.disk.down = false })
 	case StoreFull:
-		w.disk.SetFull(true)
-		until(func() { w.disk.SetFull(false) })
+		w.disk.fill(true)
+		until(func() { w.disk.fill(false) })
 	case StoreTight:
 		w.disk.tight = true
 		until(func() { w.disk.tight = false })
@@ -193,7 +193,7 @@ func (w *World) mend() {
 	w.tell("world", "faults are over")
 	w.calm = true
 	w.disk.down = false
-	w.disk.SetFull(false)
+	w.disk.fill(false)
 	w.disk.tight = false
 	for _, s := range w.servers {
 		s.cut, s.isolated = false, false

@@ -103,6 +103,33 @@ func (k processClock) NewTimer() clock.Timer {
 }
 func (k processClock) NewAlarm() clock.Timer { return k.NewTimer() }
 
+// hastyClock runs three times as fast while its server stands by, so that it takes
+// over from one that lives: a time that is too short must cost a tenure and no more.
+type hastyClock struct {
+	processClock
+	server *server
+	last   clock.Reading
+	ahead  time.Duration
+}
+
+func (k *hastyClock) Now() clock.Reading {
+	now := k.processClock.Now()
+	if !k.server.serving {
+		k.ahead += 2 * now.Shorter(k.last)
+	}
+	k.last = now
+	return clock.Reading{Boot: now.Boot + k.ahead, Raw: now.Raw + k.ahead}
+}
+
+// storeClock is what the store protocol of a server goes by.
+func (s *server) storeClock() clock.Clock {
+	k := processClock{s.world, &s.process}
+	if s.world.plan.Hasty && s.id > 0 {
+		return &hastyClock{processClock: k, server: s, last: k.Now()}
+	}
+	return k
+}
+
 type fiberTimer struct {
 	world *World
 	c     chan struct{}

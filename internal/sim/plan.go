@@ -11,13 +11,15 @@ import (
 type Plan struct {
 	Seed    uint64
 	Servers int
-	// ActiveTTL is how long a standby waits for a sign of the active server.
-	ActiveTTL time.Duration
-	Names     int
-	Clients   []ClientPlan
-	Unary     []ClientPlan
-	Faults    []Fault
-	Weather   Weather
+	// ActiveTTL is how long a standby waits for a sign of the active server;
+	// ActiveTTLs is that of each server where they differ, otherwise nil.
+	ActiveTTL  time.Duration
+	ActiveTTLs []time.Duration
+	Names      int
+	Clients    []ClientPlan
+	Unary      []ClientPlan
+	Faults     []Fault
+	Weather    Weather
 	// Calm is when faults end, Stop when clients begin nothing new, End when
 	// everybody must have been served.
 	Calm, Stop, End time.Duration
@@ -26,12 +28,15 @@ type Plan struct {
 	// Drifts of servers and clients; all within what is promised for, unless a
 	// test wants it otherwise.
 	Drifts []Drift
-	// Hasty: all servers but the first wait for a third of ActiveTTL only, and take
-	// over from one that lives.
+	// Hasty: all servers but the first count the time that they stand by three times,
+	// and take over from one that lives.
 	Hasty bool
 	// Wild: clients' clocks drift beyond what is promised for. Then a holder may
 	// believe in what it has lost (I5), and its guards must not (I6).
 	Wild bool
+	// Full: nothing goes wrong but that the store takes no writes for longer than a
+	// session lives.
+	Full bool
 	// Modes: nil when all locks are exclusive, of one name.
 	Modes *Modes
 }
@@ -78,6 +83,8 @@ const (
 	purposeModes
 	purposeTTL
 	purposeStores
+	purposeActiveTTLs
+	purposeFull
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -117,7 +124,28 @@ func Draw(seed uint64) Plan {
 	drawModes(&p)
 	drawTTLs(&p)
 	drawStores(&p)
+	drawActiveTTLs(&p)
+	drawFull(&p)
 	return p
+}
+
+// drawActiveTTLs has servers of one cell differ in their active-ttl, in some worlds.
+func drawActiveTTLs(p *Plan) {
+	r := rand.New(rand.NewPCG(p.Seed, purposeActiveTTLs))
+	if p.Servers < 2 || p.ActiveTTLs != nil || r.IntN(5) > 0 {
+		return
+	}
+	for range p.Servers {
+		p.ActiveTTLs = append(p.ActiveTTLs, pick(r, p.ActiveTTL, p.ActiveTTL/2, p.ActiveTTL*2))
+	}
+}
+
+// activeTTL of a server.
+func (p *Plan) activeTTL(server int) time.Duration {
+	if server < len(p.ActiveTTLs) {
+		return p.ActiveTTLs[server]
+	}
+	return p.ActiveTTL
 }
 
 // drawStores has writes land late, in some worlds with many snapshots, so that one

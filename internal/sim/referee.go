@@ -39,6 +39,8 @@ type referee struct {
 	observers observers
 	// times of tenures; see times.go.
 	times times
+	// keyed is when a request id was first sent.
+	keyed map[locktable.ID]time.Duration
 	// promises of renewals; see ttl.go.
 	promises promises
 	// leases that their holders may believe in.
@@ -65,7 +67,7 @@ type saved struct {
 func newReferee(w *World) *referee {
 	r := &referee{
 		world: w, behind: map[uint64][]byte{}, claimed: map[uint64]time.Duration{}, last: map[string]guard.Token{},
-		ever: map[guard.Token]*entry{},
+		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{},
 	}
 	r.ledger, r.line.referee, r.times = newLedger(r), r, newTimes(r)
 	r.observers = newObservers(r)

@@ -68,6 +68,7 @@ func (s *Summary) add(seed uint64, r Result) {
 	t.Exhausted += r.Tally.Exhausted
 	t.Overruns += r.Tally.Overruns
 	t.Late += r.Tally.Late
+	t.Spared += r.Tally.Spared
 	t.TTLs += r.Tally.TTLs
 }
 

@@ -83,6 +83,7 @@ func (p *Plan) setBackATakeOver(r *rand.Rand) {
 	if r.IntN(4) > 0 {
 		away = p.ActiveTTL*5/4 + back + between(r, 0, time.Second)
 	}
+	p.oneOfLongPatience(&back, &away)
 	p.Faults = []Fault{
 		{Kind: RollBack, At: at, For: back, Target: beforeClaim},
 		{
@@ -92,5 +93,25 @@ func (p *Plan) setBackATakeOver(r *rand.Rand) {
 	}
 	if r.IntN(3) == 0 {
 		p.Weather.Repeat = 0.3
+	}
+}
+
+// oneOfLongPatience has the first server's active-ttl be three times that of the
+// others, in some worlds. If they went by their own, they would have taken over, and
+// the store be set back, while the first one still believes in its tenure.
+func (p *Plan) oneOfLongPatience(back, away *time.Duration) {
+	r := rand.New(rand.NewPCG(p.Seed, purposeActiveTTLs))
+	if r.IntN(2) > 0 {
+		return
+	}
+	p.ActiveTTLs = []time.Duration{3 * p.ActiveTTL}
+	for range p.Servers - 1 {
+		p.ActiveTTLs = append(p.ActiveTTLs, p.ActiveTTL)
+	}
+	if r.IntN(3) > 0 {
+		*back = between(r, p.ActiveTTL/4, p.ActiveTTL)
+		*away = p.ActiveTTL*5/4 + *back + between(r, 0, p.ActiveTTL/4)
+	} else {
+		*away += 2 * p.ActiveTTL
 	}
 }

@@ -37,8 +37,13 @@ func (r *referee) tight(s *server, reply *locktable.Reply, sent time.Duration) {
 	acquire, other := false, false
 	switch to := reply.To.(type) {
 	case *call:
-		_, acquire = to.command.(locktable.Acquire)
-		other = !acquire
+		var a locktable.Acquire
+		if a, acquire = to.command.(locktable.Acquire); acquire && a.RequestKey != (locktable.ID{}) {
+			// A repeat is no new one.
+			sent = r.keyed[a.RequestKey]
+		}
+		_, opens := to.command.(locktable.OpenSession)
+		other = !acquire && !(opens && s.wasFull(sent))
 	case *stream:
 		for _, q := range to.client.requests {
 			if q.number == reply.Number && to.client.stream == to {

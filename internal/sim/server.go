@@ -43,6 +43,9 @@ type server struct {
 	// tight: the store has little room, as far as the server knows, since.
 	tight      bool
 	tightSince time.Duration
+	// fullSince is when the store first refused a batch since one landed, 0: it has
+	// not; fullUntil when that was over last.
+	fullSince, fullUntil time.Duration
 	// open is how much of what is decided is in no batch, decided when that was.
 	open    int
 	decided []moment
@@ -63,12 +66,8 @@ func (s *server) start(after time.Duration) {
 	w.after(&s.process, after, func() {
 		s.ctx, s.kill = context.WithCancel(context.Background())
 		if s.store == nil {
-			wait := w.plan.ActiveTTL
-			if w.plan.Hasty && s.id > 0 {
-				wait /= 3
-			}
 			s.store = kvlog.New(wire{server: s}, kvlog.Options{
-				Clock: processClock{w, &s.process}, ActiveTTL: wait,
+				Clock: s.storeClock(), ActiveTTL: w.plan.activeTTL(s.id),
 				Beside: func(f func()) { w.spawn(&s.process, f) },
 			})
 		}
@@ -147,7 +146,7 @@ func (s *server) reign() {
 	}
 	core.Begun(s.clock.read(w.now))
 	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
-	s.open, s.decided, s.tight = 0, nil, false
+	s.open, s.decided, s.tight, s.fullSince = 0, nil, false, 0
 	w.referee.tally.Tenures++
 	w.referee.times.serves(s)
 	w.tell(s.name, "serves epoch %d", t.Epoch())

@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"errors"
+
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store"
 )
 
 // happened is one round of the loop that cell's run.go has: the core decides
@@ -81,9 +84,21 @@ func (s *server) append(b cell.Batch) {
 		case final(err):
 			s.quit(err)
 			return
-		case !s.world.sleep(retryGap):
+		case errors.Is(err, store.ErrFull):
+			s.full()
+		}
+		if !s.world.sleep(retryGap) {
 			return
 		}
+	}
+}
+
+// full takes in that the store refuses a batch for want of room.
+func (s *server) full() {
+	if s.serving && s.fullSince == 0 {
+		s.fullSince = s.world.now
+		s.core.Full()
+		s.happened(false)
 	}
 }
 
@@ -95,6 +110,9 @@ func (s *server) landed(b cell.Batch) {
 		s.batches, s.snapping = 0, true
 		s.core.WantSnapshot()
 		s.add(nil, nil)
+	}
+	if s.fullSince != 0 {
+		s.fullSince, s.fullUntil = 0, s.world.now
 	}
 	s.core.Landed(b.Number)
 	s.happened(false)

@@ -26,6 +26,7 @@ func TestWorlds(t *testing.T) {
 		"grants": sum.Tally.Grants, "expiries": sum.Tally.Expiries, "tenures": sum.Tally.Tenures,
 		"refusals": sum.Tally.Refusals, "effects": sum.Tally.Effects, "roll-backs": sum.Tally.Rollbacks, "TTLs": sum.Tally.TTLs,
 		"told observers": sum.Tally.Observed, "refused for want of room": sum.Tally.Exhausted, "overruns": sum.Tally.Overruns,
+		"renewals spared by a full store": sum.Tally.Spared,
 	} {
 		if n == 0 {
 			t.Errorf("no %s in %d worlds", what, sum.Runs)

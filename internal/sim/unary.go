@@ -140,7 +140,9 @@ func (c *unaryClient) begin() {
 func (c *unaryClient) acquire() {
 	w := c.world
 	want := c.want
-	want.tries++
+	if want.tries++; want.tries == 1 {
+		w.referee.keyed[want.key] = w.now
+	}
 	anchor, acts := c.read(), w.witness.asks(&c.process, &want.wish, want.wait == 0)
 	if len(acts) > 0 && want.called == 0 {
 		want.called = acts[0].Call

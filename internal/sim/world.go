@@ -66,6 +66,9 @@ type Tally struct {
 	// what it has lost, Late grants that landed after a roll-back and were decided
 	// before what it lost.
 	Observed, Exhausted, Overruns, Late uint64
+	// Spared counts renewals that were answered while a record could not be written
+	// for want of room.
+	Spared uint64
 }
 
 // Run plays a plan to its end or to the first failure.

@@ -29,7 +29,7 @@ var rooms = []room{
 		"internal/clock", "internal/reach", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
 	}},
 	{dir: "cmd/pawl/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
-	{dir: "cmd/pawl/etcdstore", may: []string{"internal/store", "internal/store/kvlog", "api", "internal/clock"}},
+	{dir: "cmd/pawl/etcdstore", may: []string{"internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/reach"}},
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
 	{dir: "internal/access"},

@@ -17,7 +17,7 @@ var requirements = map[string][]string{
 	"guard":         nil,
 	"guard/pgguard": {modulePath + "/guard", "github.com/jackc/pgx/v5"},
 	"guard/pgguard/pgtest": {
-		modulePath, modulePath + "/guard", modulePath + "/guard/pgguard", "github.com/jackc/pgx/v5",
+		modulePath, modulePath + "/guard", modulePath + "/guard/pgguard", "github.com/go-zookeeper/zk", "github.com/jackc/pgx/v5",
 	},
 	"guard/sqlguard/sqlitetest": {modulePath + "/guard", "modernc.org/sqlite"},
 	"cmd/pawl":                  {"*"},

@@ -33,14 +33,28 @@ type pair struct {
 
 // start adds a server; crash ends it without a word to its store.
 func (p *pair) start(t *testing.T, disk *memstore.Disk, name string, id byte) (c *cell.Cell, crash func()) {
-	ck := clock.Bubble()
+	i := p.launch(t, disk, name, id, clock.Bubble())
+	return i.cell, i.crash
+}
+
+// instance is one of the servers.
+type instance struct {
+	cell  *cell.Cell
+	link  *link.Server
+	store *memstore.Store
+	crash func()
+}
+
+// launch is start with a clock of the server's own and something before its front.
+func (p *pair) launch(t *testing.T, disk *memstore.Disk, name string, id byte, ck clock.Clock, before ...grpc.ServerOption) instance {
 	st := disk.Store(memstore.Options{Clock: ck, ActiveTTL: activeTTL})
-	c = cell.New(cell.Options{
+	c := cell.New(cell.Options{
 		Store: st, Node: store.Node{ID: [16]byte{id}, Link: name}, Clock: ck, Name: "test", ActiveTTL: activeTTL,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	g := grpc.NewServer(link.ServerOptions()...)
-	link.New(c, link.Options{Clock: ck}).Register(g)
+	g := grpc.NewServer(append(link.ServerOptions(), before...)...)
+	front := link.New(c, link.Options{Clock: ck})
+	front.Register(g)
 	l := bufconn.Listen(1 << 20)
 	p.mu.Lock()
 	p.listeners[name] = l
@@ -49,7 +63,7 @@ func (p *pair) start(t *testing.T, disk *memstore.Disk, name string, id byte) (c
 	ended.Go(func() { _ = c.Run(ctx) })
 	ended.Go(func() { _ = g.Serve(l) })
 	var once sync.Once
-	crash = func() {
+	crash := func() {
 		once.Do(func() {
 			p.mu.Lock()
 			delete(p.listeners, name)
@@ -61,7 +75,7 @@ func (p *pair) start(t *testing.T, disk *memstore.Disk, name string, id byte) (c
 		})
 	}
 	t.Cleanup(crash)
-	return c, crash
+	return instance{c, front, st, crash}
 }
 
 func (p *pair) dial(ctx context.Context, server string) (net.Conn, error) {

@@ -117,6 +117,9 @@ func (w *World) fates(k kind, of, which int, add func(k kind, of, how int)) {
 	if w.left.Late > 0 {
 		add(k, of, which*len(fates)+int(late))
 	}
+	if k == appends && w.left.Full > 0 {
+		add(k, of, which*len(fates)+int(refused))
+	}
 }
 
 func (w *World) clientActions(c *client, add func(k kind, of, how int)) {
@@ -235,6 +238,8 @@ func (w *World) spend(how int) fate {
 		w.left.Unheard--
 	case late:
 		w.left.Late--
+	case refused:
+		w.left.Full--
 	}
 	return f
 }

@@ -19,6 +19,8 @@ type Bounds struct {
 	// Unheard: writes that land and whose answers are lost. Late: writes that
 	// stay under way, to land at any time or never, and again once they did.
 	Unheard, Late int
+	// Full: appends that the store refuses for want of room, to be tried again.
+	Full int
 	// SlowConfirms: between the reading of the tenure and its answer other
 	// things may happen.
 	SlowConfirms int
@@ -37,6 +39,9 @@ var Worlds = []Bounds{
 	{Name: "expiry", Depth: 20, Ticks: 7, Quarters: 1, Renewals: 1, Takes: 1, Alone: true},
 	// What was promised under one TTL holds under the next (I5).
 	{Name: "ttls", Depth: 20, Ticks: 4, Quarters: 2, TTLs: 2, Takes: 1, Alone: true},
+	// A store that is full: renewals go before records of others, and not before those
+	// of their own session (I3, I5).
+	{Name: "full", Depth: 8, Ticks: 2, Quarters: 2, Renewals: 2, Releases: 1, Greetings: 1, Takes: 1, Full: 1},
 	// Nothing late does harm: appends, cuts, tenures in a row (I1–I4, I9).
 	{Name: "tenures", Depth: 12, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1},
 	// One at a time at the resource: claims, late writes, breaks (I6).

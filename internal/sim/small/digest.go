@@ -71,7 +71,7 @@ var rules = map[string]map[string]rule{
 	"suspect":     {"mark": not, "since": afterLow, "turn": turnsSuspect},
 	"Granted":     {"Waited": not},
 
-	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside},
+	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside, "spared": outside},
 	"Bounds":  {"Name": outside, "Depth": outside},
 	"server":  {"world": outside, "wire": outside, "tenure": outside, "turns": not, "askedIn": turnsAgo, "asks": not},
 	"flight":  {"number": beyondHead, "turn": turnsAgo, "batch": outside},

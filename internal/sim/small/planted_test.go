@@ -18,6 +18,7 @@ var plants = []struct{ bug, world, invariant string }{
 	{"confirm begun before the request", "renewals", "I3"},
 	{"answered without confirm", "expiry", "I3"},
 	{"waiter granted after its session ended", "expiry", "panic"},
+	{"renewal that passes a record of its session", "full", "I5"},
 	{"TTL raised without log", "ttls", "I5"},
 	{"TTL lowered at once", "ttls", "I5"},
 	{"TTL raised in the trust window before the answer", "ttls", "I5"},

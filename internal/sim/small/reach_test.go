@@ -17,6 +17,7 @@ var goals = []struct {
 	{"expiry", "a holder gives up what its server still has", func(w *World) bool {
 		return w.clients[0].lost && w.judge.lives[w.clients[0].session]
 	}},
+	{"full", "a renewal goes before a record that is stuck", func(w *World) bool { return w.spared }},
 	{"ttls", "a lower TTL is logged", func(w *World) bool {
 		return w.left.TTLs == 0 && w.judge.ttls[w.clients[0].session] == ttl
 	}},

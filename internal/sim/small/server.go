@@ -41,6 +41,8 @@ type server struct {
 	// answered it, and the answer is under way.
 	asked, read bool
 	askedIn     uint64
+	// stuck: the store has refused a batch since one landed.
+	stuck bool
 	// asks counts the Confirms of this tick, to keep them apart in time.
 	asks int
 }
@@ -113,7 +115,7 @@ func (s *server) begin() {
 // over ends the process when its tenure is over, and reports whether it is.
 func (s *server) over(err error) bool {
 	switch {
-	case err == nil, errors.Is(err, errNoAnswer):
+	case err == nil, errors.Is(err, errNoAnswer), errors.Is(err, store.ErrFull):
 		return false
 	case !errors.Is(err, store.ErrFenced):
 		s.world.fail("I4", "%s: %v", s.name(), err)
@@ -144,6 +146,9 @@ func (s *server) act() {
 	}
 	for i := range a.Replies {
 		s.world.judge.leaves(s, &a.Replies[i])
+		if _, renewed := a.Replies[i].Answer.(locktable.Renewed); renewed && s.stuck {
+			s.world.spared = true
+		}
 		x := a.Replies[i].To.(*stream)
 		if !x.cut {
 			x.down = append(x.down, answer{a.Replies[i].Number, a.Replies[i].Answer})
@@ -185,10 +190,17 @@ func (s *server) land(i int, f fate) {
 	b := s.flying[i]
 	s.wire.fate = f
 	err := s.tenure.Append(context.Background(), b.number, b.batch.Raw)
-	if s.wire.fate = lands; s.over(err) || err != nil {
+	if s.wire.fate = lands; errors.Is(err, store.ErrFull) {
+		s.stuck = true
+		s.core.Full()
+		s.act()
+		return
+	}
+	if s.over(err) || err != nil {
 		return
 	}
 	s.flying = append(s.flying[:i:i], s.flying[i+1:]...)
+	s.stuck = false
 	s.core.Landed(b.number)
 	s.act()
 }

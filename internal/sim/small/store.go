@@ -22,9 +22,11 @@ const (
 	unheard
 	// late: it stays under way, and its server gives up waiting.
 	late
+	// refused: the store is full, and says so.
+	refused
 )
 
-var fates = [...]string{"lands", "lands and its answer is lost", "stays under way"}
+var fates = [...]string{"lands", "lands and its answer is lost", "stays under way", "is refused, since the store is full"}
 
 // wire is a server's way to the disk. fate is that of its next write.
 type wire struct {
@@ -39,6 +41,9 @@ func (x *wire) Txn(_ context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	if x.fate == late && t.Writes() {
 		x.world.straying = append(x.world.straying, strayOf(t))
 		return kvlog.Result{}, errNoAnswer
+	}
+	if x.fate == refused && t.Writes() {
+		return kvlog.Result{}, store.ErrFull
 	}
 	res, err := x.world.land(t)
 	if x.fate == unheard && t.Writes() {

@@ -43,6 +43,8 @@ type World struct {
 	judge    *judge
 
 	failure *Violation
+	// spared: a renewal went before a batch that the store refuses.
+	spared bool
 }
 
 // Violation is what the judge found.

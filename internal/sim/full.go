@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+const (
+	// toldMax is how long an acquire may go without an answer on a full store, from
+	// when its server knows.
+	toldMax = 1500 * time.Millisecond
+	// knownAfter is for what was on its way when the server learnt it.
+	knownAfter = 300 * time.Millisecond
+)
+
+// drawFull makes a world of a few in which the store is full for longer than
+// sessions live, and all else is well: what a full store is promised to spare is
+// spared.
+func drawFull(p *Plan) {
+	r := rand.New(rand.NewPCG(p.Seed, purposeFull))
+	if r.IntN(14) > 0 || p.Wild || p.rollsBack() || p.Modes != nil && p.Modes.Row {
+		return
+	}
+	p.Full, p.Hasty, p.Weather, p.Faults = true, false, Weather{}, nil
+	for i := range p.Clients {
+		// Another TTL is a record of the session.
+		p.Clients[i].Restless = false
+	}
+	for at := between(r, 2*time.Second, 5*time.Second); at < p.Calm-2*time.Second; {
+		d := min(between(r, 2*time.Second, 12*time.Second), p.Calm-at)
+		p.Faults = append(p.Faults, Fault{Kind: StoreFull, At: at, For: d})
+		at += d + between(r, 2*time.Second, 8*time.Second)
+	}
+}
+
+// fill has the store refuse every write, or take them again.
+func (d *disk) fill(full bool) {
+	w := d.world
+	if d.full && !full {
+		w.referee.told()
+	}
+	d.full = full
+	d.SetFull(full)
+}
+
+// wasFull reports whether the server knew of a batch that the store refused at some
+// time since.
+func (s *server) wasFull(since time.Duration) bool { return s.fullSince != 0 || s.fullUntil >= since }
+
+// spares: on a full store, with nothing else wrong, nobody loses a session of which
+// nothing has to be written.
+func (r *referee) spares(c *client) {
+	w := r.world
+	x := r.ledger.sessions[c.session]
+	if w.plan.Full && w.disk.full && c.session != (locktable.ID{}) && x != nil && !x.over && !x.silent {
+		w.fail("full", "%s loses its session, of which nothing had to be written, for want of room in the store", c.name)
+	}
+}
+
+// told: on a full store, with nothing else wrong, acquires are refused and do not
+// hang.
+func (r *referee) told() {
+	w := r.world
+	if !w.plan.Full {
+		return
+	}
+	for _, c := range w.clients {
+		for _, q := range c.requests {
+			if c.stream == nil || q.lease != nil || q.sent == 0 || c.dialledAt > q.sent || q.ticket != (locktable.Place{}) {
+				continue
+			}
+			s := c.stream.server
+			if s.fullSince != 0 && q.sent > s.fullSince+knownAfter && w.now > q.sent+toldMax {
+				w.fail("full", "%s asked %s for %s at %v, on a store that is full since %v, and is told nothing", c.name, s.name, q.name(), q.sent, s.fullSince)
+			}
+		}
+	}
+}
