@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,10 +21,11 @@ func newAcquire() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acquire NAME...",
 		Short: "Acquire a lease and print it as one line of JSON",
-		Long: `Acquire prints the lease as one line of JSON: its id, its fencing token, its TTL.
-The lease ends with the TTL unless "pawl renew" renews it in time, and the TTL
-counts from the grant. Show the fencing token to whatever the lease protects;
-"pawl run" does the renewing for a command.
+		Long: `Acquire prints the lease as one line of JSON: its id, its fencing token, its fence,
+its TTL. The lease ends with the TTL unless "pawl renew" renews it in time, and the
+TTL counts from the grant. Show the fence to whatever the lease protects: it is the
+token, but for shared leases that of the first of their run. "pawl run" does the
+renewing for a command.
 
 The lease is exclusive, or shared with --shared, or one of some --slots. With
 several names it holds all of them or none, under one token; each has its fence.
@@ -79,7 +79,7 @@ that cannot be reached are asked again while it waits, for 10s at most.
 		}
 		defer c.close()
 		if !quiet {
-			c.waits = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "pawl acquire: "+text) }
+			c.tells(cmd)
 		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
@@ -174,6 +174,9 @@ on what it protected.
 With --ttl the session has another TTL from now on, also for renewals that name
 none; see docs/modes.md. The answer tells what this renewal is good for.
 
+A lease outlives a restart of its server: servers that cannot be reached are asked
+again for 5s before the exit code is 69. Renewing twice does no harm.
+
 ` + exitHelp,
 		Example: `  pawl renew "$LEASE" || exit
   pawl renew "$LEASE" --ttl 10m    # before a long step`,
@@ -189,7 +192,8 @@ none; see docs/modes.md. The answer tells what this renewal is good for.
 		}
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
 			out := rest.RenewalBody{SessionBody: rest.SessionBody{Session: args[0]}}
-			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
+			c.tells(cmd)
+			err := c.keep(ctx, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
 				if asSession {
 					a, err := l.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: args[0], TtlNano: int64(ttl.value)})
 					out.TTL = rest.Duration(a.GetTtlNano())
@@ -218,6 +222,9 @@ func newRelease() *cobra.Command {
 release does nothing to a lease that came after. Its exit code is 70 when the
 lease is gone already.
 
+Servers that cannot be reached are asked again for 5s before the exit code is 69.
+That does no harm: when the first answer was lost the exit code is 0 all the same.
+
 ` + exitHelp,
 		Example: `  pawl release "$LEASE"`,
 		Args:    names("LEASE"),
@@ -227,17 +234,8 @@ lease is gone already.
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print {} when it is done")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
-			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, again bool) (err error) {
-				if asSession {
-					_, err = l.CloseSession(ctx, &linkpb.CloseSessionRequest{Session: args[0]})
-				} else {
-					_, err = l.Release(ctx, &linkpb.ReleaseRequest{Lease: args[0]})
-				}
-				if again && refusedOf(err).GetReason() == linkpb.Reason_REASON_GONE {
-					return nil // an earlier try did it, and its answer was lost
-				}
-				return err
-			})
+			c.tells(cmd)
+			err := release(ctx, c, args[0], asSession)
 			if err != nil || !asJSON {
 				return err
 			}
@@ -245,6 +243,21 @@ lease is gone already.
 		})
 	}
 	return cmd
+}
+
+// release ends a lease, or a session.
+func release(ctx context.Context, c *client, id string, asSession bool) error {
+	return c.keep(ctx, func(ctx context.Context, l linkpb.LinkClient, again bool) (err error) {
+		if asSession {
+			_, err = l.CloseSession(ctx, &linkpb.CloseSessionRequest{Session: id})
+		} else {
+			_, err = l.Release(ctx, &linkpb.ReleaseRequest{Lease: id})
+		}
+		if again && refusedOf(err).GetReason() == linkpb.Reason_REASON_GONE {
+			return nil // an earlier try did it, and its answer was lost
+		}
+		return err
+	})
 }
 
 // withClient runs do with a client and a context that signals end.

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/authfile"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -144,7 +145,7 @@ func newAuthHash() *cobra.Command {
 		Long: fmt.Sprintf(`Hash reads a credential from the standard input and prints its hash as it stands in
 the auth file. The credential must be drawn at random: %d characters at least. A
 password that somebody thought of is none: its hash can be guessed.`, access.CredentialMin),
-		Example: `  openssl rand -hex 32 | tee billing.credential | pawl auth hash`,
+		Example: `  (umask 077; openssl rand -hex 32 | tee billing.credential | pawl auth hash)`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			raw, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), access.CredentialMax+3))
@@ -170,9 +171,9 @@ it, before a server is told (HUP) to read it.`,
 		Example: `  pawl auth check auth.yaml && systemctl reload pawl`,
 		Args:    names("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, open, err := authfile.Read(args[0])
+			p, open, err := authfile.Read(args[0], clock.System().Wall())
 			if err != nil {
-				return usage(cmd, "%v", err)
+				return failed(exitUsage, "%v", err)
 			}
 			if open {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: others than its owner may read or write %s; chmod 600 is enough\n", shown(args[0]))

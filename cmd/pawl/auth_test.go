@@ -340,19 +340,21 @@ func TestAddressesOfOthersNeedTLSAndAnAuthFile(t *testing.T) {
 	for _, c := range []struct {
 		code int
 		args []string
+		says string
 	}{
-		{64, nil},
-		{64, secured},
-		{64, named},
-		{64, append([]string{"--debug-listen", "0.0.0.0:0"}, both...)},
-		{64, []string{"--tls-cert", cert}},
-		{64, []string{"--tls-client-ca", cert}},
-		{64, []string{"--audit-required"}},
-		{69, append([]string{"--auth-file", "/nonexistent"}, secured...)},
-		{69, append([]string{"--tls-cert", key, "--tls-key", cert}, named...)},
-		{69, append([]string{"--audit-log", "/nonexistent/log"}, both...)},
+		{64, nil, "without TLS (--tls-cert, --tls-key) and an auth file (--auth-file) only"},
+		{64, secured, "without an auth file (--auth-file) only"},
+		{64, named, "without TLS (--tls-cert, --tls-key) only"},
+		{64, append([]string{"--debug-listen", "0.0.0.0:0"}, both...), "--debug-listen is 0.0.0.0:0, which others can reach: for profiles"},
+		{64, []string{"--tls-cert", cert}, ""},
+		{64, []string{"--tls-client-ca", cert}, ""},
+		{64, []string{"--audit-required"}, ""},
+		{69, append([]string{"--auth-file", "/nonexistent"}, secured...), ""},
+		{69, append([]string{"--tls-cert", key, "--tls-key", cert}, named...), ""},
+		{69, append([]string{"--audit-log", "/nonexistent/log"}, both...), ""},
 	} {
-		want(t, c.code, append([]string{"serve", "--store", "memory", "--listen", "0.0.0.0:0", "--http", "off"}, c.args...)...)
+		r := want(t, c.code, append([]string{"serve", "--store", "memory", "--listen", "0.0.0.0:0", "--http", "off"}, c.args...)...)
+		contains(t, r.stderr, c.says)
 	}
 	s := serve(t, append([]string{"--store", "memory", "--listen", "0.0.0.0:0", "--http", "0.0.0.0:0"}, both...)...)
 	if code := s.stop(syscall.SIGTERM); code != 0 {

@@ -25,7 +25,7 @@ that the lease meant is the one broken, and not the next one.
 With --now the name is free at once. Its holder may act until it notices: then
 two may act, and only a guard at the resource keeps the first one out.
 
-` + exitHelp,
+` + askHelp,
 		Example: `  pawl break orders/7 --token 1867776000000001 --reason "host is being retired"
   pawl break orders/7 --token 1867776000000001 --reason "host burnt down" --now`,
 		Args: names("NAME"),
@@ -62,6 +62,9 @@ two may act, and only a guard at the resource keeps the first one out.
 				}
 				return err
 			})
+			if refusedOf(err).GetReason() == linkpb.Reason_REASON_TOKEN_MISMATCH {
+				return failed(exitOther, "%s; see \"pawl show %s\"", refusedOf(err).GetMessage(), shown(args[0]))
+			}
 			if err != nil {
 				return err
 			}

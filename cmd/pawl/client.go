@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -29,6 +30,10 @@ const (
 	// server that cannot be reached, reachQuiet how long without a word.
 	reachMax   = 10 * time.Second
 	reachQuiet = time.Second
+	// keepMax is reachMax for a command about a lease that its caller has: well
+	// below the TTL when none is said, and long enough for a server that is started
+	// again.
+	keepMax = 5 * time.Second
 	// silentMax is how long a server may say nothing at all, first to a new
 	// connection and then to a question whether it is there, before the next one
 	// is asked. One whose connection came to nothing gets twice the time when its
@@ -58,6 +63,11 @@ func newClient(cmd *cobra.Command, flag []string) (*client, error) {
 		return nil, err
 	}
 	return t.client(), nil
+}
+
+// tells has a command say on its standard error that it waits for a server.
+func (c *client) tells(cmd *cobra.Command) {
+	c.waits = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), cmd.CommandPath()+": "+text) }
 }
 
 func (c *client) close() {
@@ -114,24 +124,33 @@ func (c *client) first() target {
 func (c *client) call(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
-	return c.try(ctx, wait, "; whether the request took effect is unknown", do)
+	return c.try(ctx, wait, min(wait, reachMax), perhaps, do)
 }
+
+// keep is call for a lease that the caller has, which outlives its server's
+// restart: when no server can be reached at all it asks again, as long as keepMax.
+func (c *client) keep(ctx context.Context, do func(ctx context.Context, l linkpb.LinkClient, again bool) error) error {
+	return c.try(ctx, 0, keepMax, perhaps, do)
+}
+
+// perhaps ends the complaint about a request whose answer is missing.
+const perhaps = "; whether the request took effect is unknown"
 
 // read is call for what takes no effect.
 func (c *client) read(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
-	return c.try(ctx, wait, "", do)
+	return c.try(ctx, wait, min(wait, reachMax), "", do)
 }
 
-func (c *client) try(ctx context.Context, wait time.Duration, unknown string,
+func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown string,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, callMax+wait)
 	defer cancel()
 	patience, stop := context.WithTimeout(ctx, takeOverMax+wait)
 	defer stop()
-	reaching, enough := context.WithTimeout(ctx, min(wait, reachMax))
+	reaching, enough := context.WithTimeout(ctx, seek)
 	defer enough()
 	quiet, loud := context.WithTimeout(ctx, reachQuiet)
 	defer loud()
@@ -148,9 +167,9 @@ func (c *client) try(ctx context.Context, wait time.Duration, unknown string,
 			}
 		}
 		if !r.answered && !r.silent && reaching.Err() != nil {
-			return unreached(r.nobody)
+			return unreached(r.nobody, r.effect(unknown))
 		}
-		if !r.answered && quiet.Err() != nil && !told && c.waits != nil {
+		if !r.answered && len(r.nobody) > 0 && quiet.Err() != nil && !told && c.waits != nil {
 			told = true
 			c.waits("waiting for a server: " + strings.Join(reasons(r.nobody), "; "))
 		}
@@ -177,15 +196,20 @@ func boundedBy(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// unreached says why no server could be reached at all.
-func unreached(nobody []*reach.Error) error {
-	missing := false
+// unreached says why no server could be reached at all, and what came of an
+// earlier try.
+func unreached(nobody []*reach.Error, effect string) error {
+	missing, untrusted := false, false
 	for _, e := range nobody {
-		missing = missing || !e.Other
+		tls := e.Insecure || e.Closed
+		missing, untrusted = missing || !e.Other && !tls, untrusted || tls
 	}
-	text := strings.Join(reasons(nobody), "; ")
+	text := strings.Join(reasons(nobody), "; ") + effect
 	if missing {
 		text += "; is \"pawl serve\" running, and is --servers right?"
+	}
+	if untrusted {
+		text += "; are --servers and --ca right?"
 	}
 	return failed(exitUnavailable, "%s", text)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,7 +44,7 @@ func TestLeaseByCommands(t *testing.T) {
 	}
 	contains(t, s.want(0, "ls").stdout, "NAME", "orders/7", l.FencingToken, `"a label"`)
 	contains(t, s.want(0, "show", "orders/7").stdout, `orders/7 is held by "a label"`, "token "+l.FencingToken)
-	contains(t, s.want(0, "status").stdout, l.Cell, "leases", s.link+" (this server)", "memory")
+	contains(t, s.want(0, "status").stdout, l.Cell, "leases", s.link+" (answers)", "memory")
 	if a, b := s.want(0, "renew", l.Lease).stdout, s.want(0, "renew", l.Lease, "--json").stdout; a != b {
 		t.Errorf("renew says %q, and with --json %q", a, b)
 	}
@@ -81,7 +82,8 @@ func TestRepeatedAcquireFindsItsLease(t *testing.T) {
 func TestBreakByCommand(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	l := s.acquire("a", "--ttl", "1h")
-	s.want(exitOther, "break", "a", "--token", "1", "--reason", "r")
+	contains(t, s.want(exitOther, "break", "a", "--token", "1", "--reason", "r").stderr,
+		`"a" is held under another token than 1; see "pawl show a"`)
 	contains(t, s.want(0, "break", "a", "--token", l.FencingToken, "--reason", "r").stdout, "asked to let go")
 	if h := s.show("a").Holders; len(h) != 1 || !h[0].Breaking {
 		t.Errorf("after the request the holders are %+v", h)
@@ -114,11 +116,11 @@ func TestUsageOfCommands(t *testing.T) {
 		{[]string{"acquire", "a", "--slots", "x"}, "--slots"},
 		{[]string{"acquire", "a", "--slots", "2", "--shared"}, "expected one"},
 		{[]string{"acquire", "a", "--lock-delay", "-1s"}, "0 to 1h"},
-		{[]string{"acquire", "a", "--lock-delay", "61m"}, "0 to 1h"},
+		{[]string{"acquire", "a", "--lock-delay", "61m"}, "0 to 1h was"},
 		{[]string{"acquire", "a", "--value", strings.Repeat("v", 65537)}, "65536"},
 		{[]string{"acquire", "a", "--ttl", "10"}, `"10s"`},
 		{[]string{"acquire", "a", "--ttl", "0s"}, "1s to 24h"},
-		{[]string{"acquire", "a", "--ttl", "25h"}, "1s to 24h"},
+		{[]string{"acquire", "a", "--ttl", "25h"}, "the ttl is 25h0m0s; 1s to 24h was expected"},
 		{[]string{"acquire", "a", "--wait", "-1s"}, "0 to 24h"},
 		{[]string{"acquire", "a", "--wait", "25h"}, "0 to 24h"},
 		{[]string{"acquire", "a", "--ttl", "10s", "--session", "x"}, "expected one"},
@@ -152,7 +154,13 @@ func TestHelpBeginsWithTheDemo(t *testing.T) {
 		t.Errorf("the help is:\n%s", r.stdout)
 	}
 	for _, c := range []string{"serve", "run", "elect", "leader", "acquire", "renew", "release", "ls", "show", "break", "status"} {
-		contains(t, want(t, 0, c, "--help").stdout, "Examples:", "Exit codes:")
+		help := want(t, 0, c, "--help").stdout
+		contains(t, help, "Examples:", "Exit codes:")
+		// Whoever has no lease has none to lose.
+		none := slices.Contains([]string{"ls", "show", "status", "leader", "break"}, c)
+		if none && (strings.Contains(help, "70 lease gone") || strings.Contains(help, "not acquired")) {
+			t.Errorf("the exit codes of %s:\n%s", c, help)
+		}
 	}
 	contains(t, want(t, 0, "version").stdout, "pawl ")
 	contains(t, want(t, 0, "completion", "bash").stdout, "complete")

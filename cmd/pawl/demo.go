@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawlproject/pawl/cmd/pawl/demo"
+	"github.com/pawlproject/pawl/cmd/pawl/pgdsn"
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
@@ -57,7 +58,7 @@ Exit codes: 0 both halves came out as they must, 1 otherwise.`,
 			return usage(cmd, "--ttl is %v; expected 1s to %v", ttl.value, demoTTLMax)
 		}
 		if cmd.Flags().Changed("postgres") && postgres == "" {
-			return usage(cmd, "--postgres is empty: %v", demo.ErrDSN)
+			return usage(cmd, "--postgres is empty: %v", pgdsn.ErrDSN)
 		}
 		out := cmd.OutOrStdout()
 		tell := demo.Text(out, colourful(out))
@@ -68,8 +69,8 @@ Exit codes: 0 both halves came out as they must, 1 otherwise.`,
 		defer stop()
 		err := demo.Zombie(ctx, demo.Options{TTL: ttl.value, Clock: clock.System(), Tell: tell, Postgres: postgres})
 		switch {
-		case errors.Is(err, demo.ErrDSN):
-			return usage(cmd, "--postgres names no database: %v", demo.ErrDSN)
+		case errors.Is(err, pgdsn.ErrDSN):
+			return usage(cmd, "--postgres names no database: %v", pgdsn.ErrDSN)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, context.DeadlineExceeded):

@@ -20,10 +20,10 @@ func newElect() *cobra.Command {
 such as where the leader is reached; "pawl leader" prints it.
 
 With a COMMAND it is "pawl run": the command runs while this process leads, finds
-its term in PAWL_NAME, PAWL_FENCING_TOKEN, PAWL_FENCE and PAWL_CELL, and is ended
-in time when the term is. Without one it prints the term as one line of JSON when
-it begins, and leads until a signal ends it (it resigns: the next in the queue
-leads at once) or the lease is lost.
+its term in PAWL_NAME, PAWL_FENCING_TOKEN, PAWL_FENCE, PAWL_CELL and PAWL_RESOURCE,
+and is ended in time when the term is. Without one it prints the term as one line of
+JSON when it begins, and leads until a signal ends it (it resigns: the next in the
+queue leads at once) or the lease is lost.
 
 One elect is one term: it does not campaign again. A leader that was paused may
 believe to lead; only a guard at what it writes to stops it.

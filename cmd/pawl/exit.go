@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -20,7 +21,7 @@ import (
 // --status-fd tells which is which.
 const (
 	exitOther       = 1                         // refused for a reason without a code of its own
-	exitUsage       = supervise.CodeUsage       // an argument or a request that is invalid
+	exitUsage       = supervise.CodeUsage       // an argument or a request that is invalid, or in conflict
 	exitUnavailable = supervise.CodeUnreachable // no server answered, or none serves
 	exitLost        = supervise.CodeLost        // the lease or session is gone
 	exitNotAcquired = supervise.CodeNotAcquired // held by somebody else, or too much asked at once
@@ -29,6 +30,10 @@ const (
 
 const exitHelp = `Exit codes: 0 done, 64 invalid usage, 69 no server reachable, 70 lease gone,
 75 not acquired, 77 not allowed, 1 refused for another reason.`
+
+// askHelp is exitHelp for commands that neither have a lease nor want one.
+const askHelp = `Exit codes: 0 done, 64 invalid usage, 69 no server reachable, 77 not allowed,
+1 refused for another reason.`
 
 // exitError ends the program with a code after its message was printed. An empty
 // message prints nothing.
@@ -59,6 +64,9 @@ func exitOf(err error) (code int, message string) {
 		code, known := codeOf[r.GetReason()]
 		if !known {
 			code = exitOther
+		}
+		if r.GetReason() == linkpb.Reason_REASON_UNAUTHENTICATED {
+			return code, r.GetMessage() + " (--credential-file, or --cert and --key)"
 		}
 		return code, r.GetMessage()
 	}
@@ -92,7 +100,7 @@ var codeOf = map[linkpb.Reason]int{
 	linkpb.Reason_REASON_DENIED:            exitDenied,
 	linkpb.Reason_REASON_GONE:              exitLost,
 	linkpb.Reason_REASON_HELD:              exitNotAcquired,
-	linkpb.Reason_REASON_CONFLICT:          exitOther,
+	linkpb.Reason_REASON_CONFLICT:          exitUsage, // it does not go with what is there, now or later
 	linkpb.Reason_REASON_TOKEN_MISMATCH:    exitOther,
 	linkpb.Reason_REASON_EXHAUSTED:         exitNotAcquired,
 	linkpb.Reason_REASON_UNAVAILABLE:       exitUnavailable,
@@ -103,7 +111,7 @@ var codeOf = map[linkpb.Reason]int{
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ signal syscall.Signal }
 
-func (e *signalError) Error() string { return "stopped by " + e.signal.String() }
+func (e *signalError) Error() string { return "stopped by " + unix.SignalName(e.signal) }
 
 func (e *signalError) code() int { return 128 + int(e.signal) }
 

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "modernc.org/sqlite" // the driver behind sqlguard
 
+	"github.com/pawlproject/pawl/cmd/pawl/pgdsn"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/pgguard"
 	"github.com/pawlproject/pawl/guard/sqlguard"
@@ -35,27 +35,11 @@ type marks interface {
 type guarded struct {
 	marks
 	close func()
-	// secrets must not be printed, whoever's words they stand in.
-	secrets []string
+	// textOf is what may be printed of an error, on one line.
+	textOf func(err error) string
 	// explain finds the exit code of an error of this kind of database, and what
 	// to do about it.
 	explain func(err error) (code int, advice string)
-}
-
-// textOf is what may be printed of an error, on one line. The driver tells a line
-// for each way in which it tried to connect.
-func (db *guarded) textOf(err error) string {
-	var lines []string
-	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	text := strings.Join(lines, " ")
-	for _, s := range db.secrets {
-		text = strings.ReplaceAll(text, s, "xxxxx")
-	}
-	return text
 }
 
 func openGuarded(dsn string, wait time.Duration) (*guarded, error) {
@@ -87,7 +71,10 @@ func openSQLite(path string, wait time.Duration) (*guarded, error) {
 	if err != nil {
 		return nil, errDSN
 	}
-	return &guarded{marks: sqlguard.New(db, sqlguard.SQLite()), close: func() { _ = db.Close() }, explain: explainSQLite}, nil
+	return &guarded{
+		marks: sqlguard.New(db, sqlguard.SQLite()), close: func() { _ = db.Close() },
+		textOf: pgdsn.OneLine, explain: explainSQLite,
+	}, nil
 }
 
 // Primary result codes of SQLite.
@@ -148,10 +135,11 @@ func (m postgresMarks) Claim(ctx context.Context, f guard.Fence) error {
 }
 
 func openPostgres(dsn string, wait time.Duration) (*guarded, error) {
-	config, err := pgxpool.ParseConfig(dsn)
+	db, err := pgdsn.Parse(dsn)
 	if err != nil {
 		return nil, errDSN
 	}
+	config := db.Config
 	config.MaxConns, config.MinConns = 2, 0
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "pawl guard"
@@ -162,16 +150,8 @@ func openPostgres(dsn string, wait time.Duration) (*guarded, error) {
 	}
 	return &guarded{
 		marks: postgresMarks{pgguard.New(pool).Wait(max(wait, time.Millisecond))}, close: pool.Close,
-		secrets: secretsOf(config.ConnConfig.Password), explain: explainPostgres,
+		textOf: db.Text, explain: explainPostgres,
 	}, nil
-}
-
-// secretsOf are the forms in which a password may show.
-func secretsOf(password string) []string {
-	if password == "" {
-		return nil
-	}
-	return []string{password, url.QueryEscape(password), url.PathEscape(password), url.UserPassword("", password).String()[1:]}
 }
 
 func explainPostgres(err error) (code int, advice string) {

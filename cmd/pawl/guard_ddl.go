@@ -87,8 +87,7 @@ func postgresRules(enforce, enforceRows, grant []string) (string, error) {
 		if role == "" {
 			return "", errors.New("--grant names no role")
 		}
-		to := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
-		fmt.Fprintf(&b, "GRANT USAGE ON SCHEMA pawl TO %s;\nGRANT SELECT ON ALL TABLES IN SCHEMA pawl TO %s;\nGRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl TO %s;\n", to, to, to)
+		fmt.Fprintf(&b, "SELECT pawl.admit(%s);\n", sqlText(role))
 	}
 	if b.Len() == 0 {
 		return "", nil

@@ -16,7 +16,7 @@ const (
 
 const slotHelp = `A slot has a line of its own in the guard, which is the name, U+001F and the slot's
 number. Under "pawl run RESOURCE --slots N" the line is that of the slot that was
-granted ($PAWL_SLOT); elsewhere --slot says which.`
+granted ($PAWL_SLOT, and $PAWL_RESOURCE is the line); elsewhere --slot says which.`
 
 // line is what a guard keeps a mark for.
 type line struct {

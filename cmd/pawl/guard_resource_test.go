@@ -66,6 +66,11 @@ func TestGuardClaimUnderSlots(t *testing.T) {
 	if m := read[mark](t, r.stdout); r.code != 0 || m.Resource != "gpu\x1f2" {
 		t.Errorf("with --token: %+v", r)
 	}
+	// What the line is called in the environment is as good as the name.
+	r = shell(`"$PAWL" guard claim "$PAWL_RESOURCE" --json`)
+	if m := read[mark](t, r.stdout); r.code != 0 || m.Resource != "gpu\x1f2" {
+		t.Errorf("of $PAWL_RESOURCE: %+v", r)
+	}
 	want(t, exitUsage, "guard", "seen", "gpu", "--slot", "-1", "--dsn", dsn)
 }
 

@@ -23,9 +23,10 @@ alone. Of shared leases and of slots the first holder is printed.
 
 With --watch it prints a line at every change, until a signal ends it. It is the
 present leader that is printed: those of shorter terms in between may be missing.
-By the time it is read the leader may be another one.
+By the time it is read the leader may be another one. With --watch the exit code is
+75 when the cell has no room for one more session or observer.
 
-` + exitHelp,
+` + askHelp,
 		Example: `  pawl leader billing | jq -r '.value | @base64d'
   pawl leader billing --watch`,
 		Args: names("NAME"),
@@ -111,6 +112,7 @@ func watchError(ctx context.Context, err error) error {
 	}{
 		{pawl.ErrDenied, exitDenied},
 		{pawl.ErrInvalid, exitUsage},
+		{pawl.ErrConflict, exitUsage},
 		{pawl.ErrExhausted, exitNotAcquired},
 		{pawl.ErrUnavailable, exitUnavailable},
 		{context.DeadlineExceeded, exitUnavailable},

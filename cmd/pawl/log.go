@@ -47,9 +47,10 @@ from the folder of a server that does not run.
 
 The chain of checksums is verified on the way. What is damaged is named and the
 rest printed; the exit code is 65 then. The verdict is the last word on the
-standard error. Sessions and leases are shown by the
-hashes of their ids, and the cell's secret is left out: nothing that is printed
-lets anybody act.
+standard error. Sessions and leases are shown by the hashes of their ids, not by
+the ids that commands print, and the cell's secret is left out: nothing that is
+printed lets anybody act. A time (at) is shown where the log keeps one; an event
+without happened between its neighbours.
 
 Exit codes: 0 whole, 64 invalid usage, 65 damaged, or there is no cell, 69 the
 store cannot be read, 1 otherwise.`,

@@ -61,7 +61,7 @@ func TestLogDumpOfAFolder(t *testing.T) {
 		t.Errorf("the verdict is %q", r.stderr)
 	}
 	text := want(t, 0, "log", "dump", "--data", data).stdout
-	if !strings.Contains(text, "granted") || !strings.Contains(text, `label="a label"`) {
+	if !strings.Contains(text, "granted") || !strings.Contains(text, `label="a label"`) || !strings.Contains(text, "active_ttl=3s") {
 		t.Errorf("as text:\n%s", text)
 	}
 	for what, shown := range map[string]string{"JSON": r.stdout, "text": text} {

@@ -24,7 +24,7 @@ lock-delay: all of them, or those that begin with PREFIX. A free name is not
 listed. HELD says how: as a lock, shared, as a slot with its number and how many
 there are, or closed and for how long.
 
-` + exitHelp,
+` + askHelp,
 		Example: `  pawl ls
   pawl ls orders/
   pawl ls --json | jq -r .name`,
@@ -134,7 +134,7 @@ func newShow() *cobra.Command {
 		Long: `Show prints the holders of a name, with the tokens that "pawl break" asks for, the
 value of the first of them, and the queue in its order.
 
-` + exitHelp,
+` + askHelp,
 		Example: `  pawl show orders/7`,
 		Args:    names("NAME"),
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	_ "github.com/pawlproject/pawl/cmd/pawl/needsunix"
 	"github.com/pawlproject/pawl/cmd/pawl/plain"
 	"github.com/pawlproject/pawl/cmd/pawl/supervise"
 )

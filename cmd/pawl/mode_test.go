@@ -41,8 +41,8 @@ func TestSlotsByCommand(t *testing.T) {
 		}
 	}
 	contains(t, s.want(exitNotAcquired, "acquire", "a", "--slots", "3").stderr, "no slot of a is free", "token "+leases[0].FencingToken)
-	contains(t, s.want(exitOther, "acquire", "a", "--slots", "2").stderr, "3 slots", "2 slots")
-	contains(t, s.want(exitOther, "acquire", "a").stderr, "3 slots", "a lock")
+	contains(t, s.want(exitUsage, "acquire", "a", "--slots", "2").stderr, "3 slots", "2 slots")
+	contains(t, s.want(exitUsage, "acquire", "a").stderr, "3 slots", "a lock")
 	contains(t, s.want(0, "ls").stdout, "slot 1 of 3", "slot 2 of 3", "slot 3 of 3")
 	contains(t, s.want(0, "show", "a").stdout, "a: 3 of 3 slots in use", "slot 2 is held by")
 	s.want(0, "release", leases[1].Lease)
@@ -97,18 +97,40 @@ func TestValueAndLockDelayByCommand(t *testing.T) {
 	}
 }
 
+// What is used in another way is no matter of waiting: whatever asks for it ends
+// with the same code, whichever way it asks, and -E changes nothing.
+func TestAConflictHasOneCode(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
+	s.acquire("once", "--ttl", "1h", "--request-id", "r")
+	for _, args := range [][]string{
+		{"acquire", "gpu"},
+		{"acquire", "gpu", "--wait", "1h"},
+		{"acquire", "other", "--request-id", "r"},
+		{"run", "gpu", "--", "true"},
+		{"run", "gpu", "-n", "-E", "0", "--", "true"},
+		{"elect", "gpu", "--", "true"},
+		{"elect", "gpu"},
+		{"trace", "gpu"},
+		{"trace", "gpu", "--unary"},
+		{"trace", "gpu", "--http"},
+	} {
+		contains(t, s.want(exitUsage, args...).stderr, "pawl "+args[0]+": ")
+	}
+}
+
 func TestRunTakesASlot(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
-	cmd := s.command("run", "gpu", "--slots", "2", "--lock-delay", "0s", "--", "sh", "-c", `echo "$PAWL_SLOT|$PAWL_FENCE|$PAWL_FENCING_TOKEN|$PAWL_NAME"`)
-	cmd.Env = append(cmd.Env, "PAWL_SLOT=outer")
+	cmd := s.command("run", "gpu", "--slots", "2", "--lock-delay", "0s", "--", "sh", "-c", `echo "$PAWL_SLOT|$PAWL_FENCE|$PAWL_FENCING_TOKEN|$PAWL_NAME|$PAWL_RESOURCE"`)
+	cmd.Env = append(cmd.Env, "PAWL_SLOT=outer", "PAWL_RESOURCE=outer")
 	r := finish(t, cmd)
 	part := strings.Split(strings.TrimSpace(r.stdout), "|")
-	if r.code != 0 || len(part) != 4 || part[0] != "2" || part[1] != part[2] || part[3] != "gpu" {
+	if r.code != 0 || len(part) != 5 || part[0] != "2" || part[1] != part[2] || part[3] != "gpu" || part[4] != "gpu\x1f2" {
 		t.Errorf("the command was told %+v", r)
 	}
-	r = s.want(0, "run", "other", "--", "sh", "-c", `echo "$PAWL_SLOT"`)
-	if strings.TrimSpace(r.stdout) != "0" {
+	r = s.want(0, "run", "other", "--", "sh", "-c", `echo "$PAWL_SLOT $PAWL_RESOURCE"`)
+	if strings.TrimSpace(r.stdout) != "0 other" {
 		t.Errorf("a command without a slot was told %q", r.stdout)
 	}
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")

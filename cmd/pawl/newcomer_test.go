@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pawlproject/pawl/internal/testcert"
 )
 
 func TestVersionAsAFlag(t *testing.T) {
@@ -90,4 +92,18 @@ func TestServeAdvertises(t *testing.T) {
 	}
 	contains(t, want(t, exitUsage, "serve", "--advertise", "https://locks.example").stderr, "--advertise", "locks.example:7420")
 	contains(t, want(t, exitUsage, "serve", "--http", "off", "--advertise-http", "locks.example").stderr, "nothing listens there")
+}
+
+// Whoever asks a server with TLS and callers for the first time learns which flag
+// is missing.
+func TestFlagsThatAreMissingAreNamed(t *testing.T) {
+	f := newFortress(t)
+	contains(t, f.must(exitDenied, "", "ls").stderr, "no credential was presented", "(--credential-file, or --cert and --key)")
+	contains(t, want(t, exitUnavailable, "ls", "--servers", f.link).stderr, "perhaps the server speaks TLS; are --servers and --ca right?")
+	stranger := testcert.New(t, t.TempDir(), "ca").File // of the same name as the server's
+	r := want(t, exitUnavailable, "ls", "--servers", f.link, "--ca", stranger)
+	contains(t, r.stderr, "its certificate is of an unknown authority (x509: ", "; are --servers and --ca right?")
+	if strings.Contains(r.stderr, `\"`) || strings.Contains(r.stderr, "is \"pawl serve\" running") {
+		t.Errorf("it says %s", r.stderr)
+	}
 }

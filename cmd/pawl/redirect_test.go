@@ -137,7 +137,7 @@ func TestStatusIsTheActiveServers(t *testing.T) {
 	gone, _ := nobody(t)
 	_, left := standby(t, gone)
 	for _, servers := range []string{knowing, waiting + "," + s.link, left + "," + s.link} {
-		contains(t, want(t, 0, "status", "--servers", servers).stdout, s.link+" (this server)", "token counter")
+		contains(t, want(t, 0, "status", "--servers", servers).stdout, s.link+" (answers)", "token counter")
 		contains(t, want(t, 0, "status", "--json", "--servers", servers).stdout, `"role":"active"`, `"leases":1`)
 	}
 	for servers, says := range map[string]string{left: "it stands by", waiting: "it waits for its turn"} {

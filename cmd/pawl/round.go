@@ -131,9 +131,18 @@ func (r *round) late(ctx context.Context, unknown string) error {
 		return failed(exitUnavailable, "no answer from %s in time%s", strings.Join(r.mute, " and "), unknown)
 	}
 	if len(r.nobody) > 0 {
-		return unreached(r.nobody)
+		return unreached(r.nobody, r.effect(unknown))
 	}
 	return r.unserved()
+}
+
+// effect is what is to be said of a try whose answer was lost; empty: there was
+// none.
+func (r *round) effect(unknown string) string {
+	if r.again {
+		return unknown
+	}
+	return ""
 }
 
 // unserved says why no server serves: of those that answer, the one that knows

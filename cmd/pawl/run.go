@@ -48,10 +48,10 @@ func newRun() *cobra.Command {
 		Long: `Run acquires the lease of NAME, runs the command under it, renews the lease as
 long as the command runs, and releases it when the command has ended: what is
 left of it then, in the background for instance, is ended first (KILL). No shell
-is involved. The command finds its lease in PAWL_NAME,
-PAWL_FENCING_TOKEN, PAWL_FENCE, PAWL_CELL and PAWL_SLOT (0 without --slots), has
-the standard input and output to itself, and gets HUP, INT, QUIT, TERM, USR1 and
-USR2 passed on.
+is involved. The command finds its lease in PAWL_NAME, PAWL_FENCING_TOKEN,
+PAWL_FENCE (which is shown to a guard), PAWL_CELL, PAWL_RESOURCE (the line of a
+guard) and PAWL_SLOT (0 without --slots), has the standard input and output to
+itself, and gets HUP, INT, QUIT, TERM, USR1 and USR2 passed on.
 
 When the lease cannot be renewed, the command is asked to end in time (--signal),
 and killed with all its descendants before anybody else can be granted the name.
@@ -71,7 +71,7 @@ command cannot be run, 127 there is none. --status-fd tells whose code it is.`,
   pawl run nightly -n -E 0 -- ./report.sh           skip it when somebody else is at it
   pawl run gpu --slots 4 -- sh -c 'CUDA_VISIBLE_DEVICES=$((PAWL_SLOT-1)) ./train'
   pawl run leader/billing --ttl 30s -k 10s -- ./billing --serve
-  pawl run deploy -w 5m -- sh -c 'deploy --token "$PAWL_FENCING_TOKEN"'`,
+  pawl run deploy -w 5m -- sh -c 'deploy --token "$PAWL_FENCE"'`,
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&v.nonblock, "nonblock", "n", false, "do not wait: one try")
@@ -171,7 +171,7 @@ func (v *runFlags) settleTimes(cmd *cobra.Command) error {
 	case kill < 0:
 		return usage(cmd, "--kill-after is %v; expected 0s or more", kill)
 	case kill > locktable.TTLMax:
-		return usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most %v", kill, locktable.TTLMax)
+		return usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most 24h", kill)
 	case !supervise.Fits(ttl, kill):
 		return usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+
 			"expected --ttl %v or more", ttl, people(kill), supervise.MinTTL(kill))

@@ -133,7 +133,8 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	return supervise.Run(ctx, supervise.Job{
 		Args: r.args,
 		Env: supervise.Environ(os.Environ(), "PAWL_NAME="+r.name, "PAWL_FENCING_TOKEN="+lease.Token().String(),
-			"PAWL_FENCE="+f.Token.String(), "PAWL_CELL="+f.Cell, "PAWL_SLOT="+strconv.Itoa(lease.Slot())),
+			"PAWL_FENCE="+f.Token.String(), "PAWL_CELL="+f.Cell, "PAWL_RESOURCE="+f.Resource,
+			"PAWL_SLOT="+strconv.Itoa(lease.Slot())),
 		Signal:    signalOf(r.signal),
 		KillAfter: r.killAfter.value,
 		Margin:    supervise.Margin(r.ttl.value),

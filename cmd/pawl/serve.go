@@ -130,12 +130,31 @@ func checkCell(cmd *cobra.Command, name string) error {
 	return nil
 }
 
+// closed says why others may not reach the address of flag; empty: they may.
+func (v *serveFlags) closed(flag string) string {
+	if v.insecure {
+		return ""
+	}
+	if flag == "--debug-listen" {
+		return "for profiles, which have neither TLS nor callers with a name,"
+	}
+	var lacks []string
+	if !v.o.Security.TLS.On() {
+		lacks = append(lacks, "TLS (--tls-cert, --tls-key)")
+	}
+	if v.o.Security.AuthFile == "" {
+		lacks = append(lacks, "an auth file (--auth-file)")
+	}
+	if len(lacks) == 0 {
+		return ""
+	}
+	return "without " + strings.Join(lacks, " and ")
+}
+
 // settle checks what the flags say and fills in what they are worth.
 func (v *serveFlags) settle(cmd *cobra.Command) error {
 	for flag, address := range map[string]string{"--listen": v.o.Link, "--http": v.o.HTTP, "--debug-listen": v.o.Debug} {
-		// Profiles have neither TLS nor callers with a name.
-		secure := v.o.Security.TLS.On() && v.o.Security.AuthFile != "" && flag != "--debug-listen"
-		if err := server.CheckAddress(flag, address, v.insecure || secure); err != nil {
+		if err := server.CheckAddress(flag, address, v.closed(flag)); err != nil {
 			return usage(cmd, "%v", err)
 		}
 	}

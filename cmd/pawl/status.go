@@ -22,7 +22,7 @@ func newStatus() *cobra.Command {
 		Long: `Status shows the cell as its active server knows it. When that one gives no answer
 it shows what another says, and "-" for all that only the active one knows.
 
-` + exitHelp,
+` + askHelp,
 		Example: "  pawl status\n  pawl status --json | jq .leases",
 		Args:    noArguments,
 	}
@@ -110,7 +110,7 @@ func statusRows(s rest.StatusBody) [][]string {
 	}
 	rows := [][]string{
 		{"cell", shown(s.Cell)},
-		{"active server", shown(s.ActiveLink) + " (this server)"},
+		{"active server", shown(s.ActiveLink) + " (answers)"},
 		{"epoch", strconv.FormatUint(uint64(s.Epoch), 10)},
 	}
 	if s.Partial {

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/hook"
 )
 
 // traceTimesMax bounds the repetitions of a trace.
@@ -19,12 +16,14 @@ const traceTimesMax = 100_000
 func newTrace() *cobra.Command {
 	var ttl, wait durationFlag
 	var times int
-	var asJSON bool
+	var unary, overHTTP, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "trace NAME",
 		Short: "Follow an acquire through every room, with its times",
-		Long: `Trace acquires NAME, really, over a session of its own, releases it, and prints
-which rooms the acquire went through and how long it was in each.
+		Long: `Trace acquires NAME, really, releases it, and prints which rooms the acquire went
+through and how long it was in each. It goes over the stream of a session, as the
+SDK and "pawl run" do; with --unary by a call and with a session of its own, as
+"pawl acquire" does; with --http over the HTTP interface of the active server.
 
 The server counts from when it had read the request, the client by its own clock:
 no two machines' clocks are compared. What the client waited and the server does
@@ -38,7 +37,7 @@ A name that is held waits in the lock table, for --wait at most.
 Only the acquires of this command are traced. Others cost nothing more for it.
 
 ` + exitHelp,
-		Example: "  pawl trace orders/7\n  pawl trace scratch -n 1000\n  pawl trace scratch -n 1000 --json | jq -r '.rooms[] | [.room, .step, .p50] | @tsv'",
+		Example: "  pawl trace orders/7\n  pawl trace scratch -n 1000\n  pawl trace scratch -n 100 --http\n  pawl trace scratch -n 1000 --json | jq -r '.rooms[] | [.room, .step, .p50] | @tsv'",
 		Args:    names("NAME"),
 	}
 	f := cmd.Flags()
@@ -46,10 +45,15 @@ Only the acquires of this command are traced. Others cost nothing more for it.
 	f.IntVarP(&times, "times", "n", 1, "how often to acquire and release, 1 to 100000")
 	f.Var(&ttl, "ttl", "TTL of the session, 1s to 24h (default 15s)")
 	f.VarP(&wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s or absent: one try")
+	f.BoolVar(&unary, "unary", false, "by calls, without a stream")
+	f.BoolVar(&overHTTP, "http", false, "over HTTP, at the address that the active server tells")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if times < 1 || times > traceTimesMax {
 			return usage(cmd, "-n is %d; expected 1 to %d", times, traceTimesMax)
+		}
+		if unary && overHTTP {
+			return usage(cmd, "both --unary and --http are given; expected one of them")
 		}
 		if err := checkAcquire(cmd, args, ttl, wait, "", ""); err != nil {
 			return err
@@ -60,11 +64,19 @@ Only the acquires of this command are traced. Others cost nothing more for it.
 		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
-		if cell, err = answers(ctx, cell); err != nil {
+		cell, told, err := answers(ctx, cell)
+		if err != nil {
 			return err
 		}
-		t := tracing{name: args[0], wait: wait.value}
-		if err := t.run(ctx, cell, ttl.value, times); err != nil {
+		t := tracing{name: args[0], ttl: ttl.value, wait: wait.value}
+		begin := t.overStream
+		switch {
+		case unary:
+			begin = t.byCalls
+		case overHTTP:
+			begin = func(ctx context.Context, cell target) (way, error) { return t.overHTTP(cell, told) }
+		}
+		if err := t.run(ctx, cell, begin, times); err != nil {
 			return err
 		}
 		if asJSON {
@@ -77,70 +89,57 @@ Only the acquires of this command are traced. Others cost nothing more for it.
 
 // tracing is a trace from its first acquire to its table.
 type tracing struct {
-	name  string
-	wait  time.Duration
-	all   []hook.Trace
+	name      string
+	ttl, wait time.Duration
+	rooms     []traceRoom
+	all       []lap
+}
+
+// lap is an acquire that was followed: how long it was in each room, and in all.
+type lap struct {
 	token guard.Token
+	each  []time.Duration
+	total time.Duration
+}
+
+// way is one to a lease and its release.
+type way struct {
+	rooms []traceRoom
+	once  func(ctx context.Context) (lap, error)
+	end   func()
 }
 
 // answers says at once, and in the words of the other commands, when nobody
 // serves. What it returns begins with the server that answered.
-func answers(ctx context.Context, cell target) (target, error) {
+func answers(ctx context.Context, cell target) (target, *linkpb.StatusResponse, error) {
 	c := cell.client()
 	defer c.close()
-	err := c.read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
-		_, err := l.Status(ctx, &linkpb.StatusRequest{})
+	var told *linkpb.StatusResponse
+	err := c.read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
+		told, err = l.Status(ctx, &linkpb.StatusRequest{})
 		return err
 	})
-	return c.first(), err
+	return c.first(), told, err
 }
 
-func (t *tracing) run(ctx context.Context, cell target, ttl time.Duration, times int) error {
-	dialing, cancel := context.WithTimeout(ctx, connectMax)
-	defer cancel()
-	dialing = hook.With(dialing, hook.Parts{Traced: func(x hook.Trace) { t.all = append(t.all, x) }})
-	c, err := cell.dial(dialing, pawl.Options{TTL: ttl, Label: hostLabel()})
+func (t *tracing) run(ctx context.Context, cell target, begin func(context.Context, target) (way, error), times int) error {
+	w, err := begin(ctx, cell)
 	if err != nil {
-		return watchError(ctx, err)
+		return err
 	}
-	defer parting(c, partingMax)
+	defer w.end()
+	t.rooms = w.rooms
 	for range times {
-		if err := t.once(ctx, c); err != nil {
+		x, err := w.once(ctx)
+		if err != nil {
 			return err
 		}
+		t.all = append(t.all, x)
 	}
 	return nil
 }
 
-// once acquires and releases.
-func (t *tracing) once(ctx context.Context, c *pawl.Client) error {
-	l, err := t.acquire(ctx, c)
-	var held *pawl.HeldError
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.As(err, &held):
-		return failed(exitNotAcquired, "%s is held by %s (%s) with token %d; --wait waits for it", shown(t.name), shown(held.Label), shown(held.Handle), held.Token)
-	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnavailable):
-		return failed(exitNotAcquired, "%s was not granted within %v", shown(t.name), t.wait)
-	case err != nil:
-		return watchError(ctx, err)
-	}
-	if err := l.Release(ctx); err != nil {
-		return watchError(ctx, err)
-	}
-	t.token = l.Token()
-	if t.all[len(t.all)-1].Server == nil {
-		return failed(exitUnavailable, "the server does not tell where a request has been; it may be older than this program")
-	}
-	return nil
-}
-
-func (t *tracing) acquire(ctx context.Context, c *pawl.Client) (*pawl.Lease, error) {
-	if t.wait == 0 {
-		return c.TryAcquire(ctx, t.name)
-	}
-	waiting, done := context.WithTimeout(ctx, t.wait)
-	defer done()
-	return c.Acquire(waiting, t.name)
+// untold is the end of a trace that the server said nothing of.
+func untold() error {
+	return failed(exitUnavailable, "the server does not tell where a request has been; it may be older than this program, or follow too many at the same time")
 }

@@ -6,16 +6,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/hook"
 )
 
-// traceRooms are the rooms of an acquire and what happens there, in their order
-// but for the wire, which is told once for both ways.
-var traceRooms = []struct{ room, step, what string }{
-	{"client", "loop", "the caller asked; the client's loop takes it"},
-	{"client", "send", "gathered into a message"},
-	{"wire", "network", "both ways, and the systems at its ends"},
+// traceRoom is one and what happens there.
+type traceRoom struct{ room, step, what string }
+
+// serverRooms are those of the server, in the order of the request's way. The
+// front's are called after it.
+var serverRooms = []traceRoom{
 	{"link", "receive", "the message is taken apart"},
 	{"intake", "queue", "waits for the cell's turn"},
 	{"locktable", "decide", "decided; a held name waits here"},
@@ -24,27 +26,52 @@ var traceRooms = []struct{ room, step, what string }{
 	{"store", "append", "the store makes it durable"},
 	{"cell", "settle", "final when all before it is"},
 	{"link", "answer", "gathered into a message"},
-	{"client", "hand over", "received; the caller has its lease"},
 }
 
-// stretches are the times of one trace, a number for each of the rooms, and the
-// total. A time that the server left out makes its stretch empty.
-func stretches(t hook.Trace) (each []time.Duration, total time.Duration) {
-	s := t.Server
-	stations := []int64{
+// streamRooms are the rooms of an acquire over a stream; the wire is told once
+// for both ways.
+var streamRooms = slices.Concat([]traceRoom{
+	{"client", "loop", "the caller asked; the client's loop takes it"},
+	{"client", "send", "gathered into a message"},
+	{"wire", "network", "both ways, and the systems at its ends"},
+}, serverRooms, []traceRoom{{"client", "hand over", "received; the caller has its lease"}})
+
+// callRooms are those of an acquire by a call.
+func callRooms(front, protocol string) []traceRoom {
+	server := slices.Clone(serverRooms)
+	server[0] = traceRoom{front, "receive", "who asks, and may it"}
+	server[len(server)-1] = traceRoom{front, "answer", "written down"}
+	return slices.Concat([]traceRoom{
+		{"client", "ask", "the request is put together"},
+		{"wire", "network", "both ways, with " + protocol + " and the systems at its ends"},
+	}, server, []traceRoom{{"client", "hand over", "received; the caller has its lease"}})
+}
+
+// serverStretches are the times of the rooms of the server. One that it left out
+// is empty.
+func serverStretches(s *linkpb.Trace) (each []time.Duration) {
+	var before int64
+	for _, at := range []int64{
 		s.GetQueuedNano(), s.GetTakenNano(), s.GetDecidedNano(), s.GetClosedNano(), s.GetAppendingNano(),
 		s.GetLandedNano(), s.GetFinalNano(), s.GetSentNano(),
-	}
-	each = []time.Duration{t.Taken.Raw - t.Asked.Raw, t.Sent.Raw - t.Taken.Raw}
-	away := t.Received.Raw - t.Sent.Raw
-	each = append(each, max(away-time.Duration(slices.Max(stations)), 0))
-	var before int64
-	for _, at := range stations {
+	} {
 		at = max(at, before)
 		each = append(each, time.Duration(at-before))
 		before = at
 	}
-	each = append(each, t.Handed.Raw-t.Received.Raw)
+	return each
+}
+
+// stretches are the times of one trace over a stream, a number for each of the
+// rooms, and the total.
+func stretches(t hook.Trace) (each []time.Duration, total time.Duration) {
+	server := serverStretches(t.Server)
+	var there time.Duration
+	for _, d := range server {
+		there += d
+	}
+	each = []time.Duration{t.Taken.Raw - t.Asked.Raw, t.Sent.Raw - t.Taken.Raw, max(t.Received.Raw-t.Sent.Raw-there, 0)}
+	each = append(append(each, server...), t.Handed.Raw-t.Received.Raw)
 	return each, t.Handed.Raw - t.Asked.Raw
 }
 
@@ -61,8 +88,8 @@ func timesOf(all []time.Duration) traceTimes {
 	return traceTimes{rank(50), rank(99), rank(100)}
 }
 
-// traceRoom is a row.
-type traceRoom struct {
+// traceRow is a row.
+type traceRow struct {
 	Room string `json:"room"`
 	Step string `json:"step"`
 	traceTimes
@@ -71,26 +98,25 @@ type traceRoom struct {
 
 // traceBody is what trace prints as JSON.
 type traceBody struct {
-	Name  string      `json:"name"`
-	Token rest.Token  `json:"fencing_token"`
-	Times int         `json:"times"`
-	Rooms []traceRoom `json:"rooms"`
-	Total traceTimes  `json:"total"`
+	Name  string     `json:"name"`
+	Token rest.Token `json:"fencing_token"`
+	Times int        `json:"times"`
+	Rooms []traceRow `json:"rooms"`
+	Total traceTimes `json:"total"`
 }
 
 func (t *tracing) body() traceBody {
-	b := traceBody{Name: t.name, Token: rest.Token(t.token), Times: len(t.all)}
-	rows := make([][]time.Duration, len(traceRooms))
+	b := traceBody{Name: t.name, Token: rest.Token(t.all[len(t.all)-1].token), Times: len(t.all)}
+	rows := make([][]time.Duration, len(t.rooms))
 	totals := make([]time.Duration, 0, len(t.all))
 	for _, x := range t.all {
-		each, total := stretches(x)
-		for i, d := range each {
+		for i, d := range x.each {
 			rows[i] = append(rows[i], d)
 		}
-		totals = append(totals, total)
+		totals = append(totals, x.total)
 	}
-	for i, r := range traceRooms {
-		b.Rooms = append(b.Rooms, traceRoom{r.room, r.step, timesOf(rows[i]), r.what})
+	for i, r := range t.rooms {
+		b.Rooms = append(b.Rooms, traceRow{r.room, r.step, timesOf(rows[i]), r.what})
 	}
 	b.Total = timesOf(totals)
 	return b
@@ -111,7 +137,7 @@ func (t *tracing) print(w io.Writer) error {
 	if b.Times > 1 {
 		times = fmt.Sprintf(", of %d acquires one after the other", b.Times)
 	}
-	rows = append(rows, slices.Concat([]string{"", "total"}, columns(b.Total), []string{"to the caller's lease, token " + t.token.String() + times}))
+	rows = append(rows, slices.Concat([]string{"", "total"}, columns(b.Total), []string{"to the caller's lease, token " + guard.Token(b.Token).String() + times}))
 	return printTable(w, rows)
 }
 

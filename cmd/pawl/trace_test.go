@@ -26,23 +26,30 @@ func (r tracedRoom) took(t *testing.T) time.Duration {
 	return d
 }
 
-// Every room of a real server is told, and together they are the whole.
+// Every room of a real server is told, whichever way the acquire goes, and
+// together they are the whole.
 func TestTraceByCommand(t *testing.T) {
 	s := serve(t)
+	for flag, rooms := range map[string][]traceRoom{"--json": streamRooms, "--unary": callRooms("link", ""), "--http": callRooms("rest", "")} {
+		t.Run(flag, func(t *testing.T) { traced(t, s, flag, rooms) })
+	}
+}
+
+func traced(t *testing.T, s *served, flag string, rooms []traceRoom) {
 	got := read[struct {
 		Name         string
 		FencingToken string `json:"fencing_token"`
 		Times        int
 		Rooms        []tracedRoom
 		Total        tracedRoom
-	}](t, s.want(0, "trace", "a/b", "--json").stdout)
-	if got.Name != "a/b" || got.FencingToken == "" || got.Times != 1 || len(got.Rooms) != len(traceRooms) {
+	}](t, s.want(0, "trace", "a/b", "--json", flag).stdout)
+	if got.Name != "a/b" || got.FencingToken == "" || got.Times != 1 || len(got.Rooms) != len(rooms) {
 		t.Fatalf("told %+v", got)
 	}
 	var sum time.Duration
 	for i, r := range got.Rooms {
 		d := r.took(t)
-		if sum += d; r.Room != traceRooms[i].room || r.Step != traceRooms[i].step || r.P99 != r.P50 || r.Max != r.P50 {
+		if sum += d; r.Room != rooms[i].room || r.Step != rooms[i].step || r.P99 != r.P50 || r.Max != r.P50 {
 			t.Errorf("row %d is %+v", i, r)
 		}
 		if r.Step == "append" && d == 0 {
@@ -53,9 +60,9 @@ func TestTraceByCommand(t *testing.T) {
 		t.Errorf("the rooms took %v, the whole %v", sum, total)
 	}
 
-	out := s.want(0, "trace", "a/b", "-n", "20").stdout
+	out := s.want(0, "trace", "a/b", "-n", "20", strings.Replace(flag, "--json", "--wait=1s", 1)).stdout
 	contains(t, out, "ROOM", "P50", "P99", "MAX", "of 20 acquires", "total")
-	for _, r := range traceRooms {
+	for _, r := range rooms {
 		contains(t, out, r.room, r.step)
 	}
 	if locks := s.want(0, "ls").stdout; strings.Contains(locks, "a/b") {
@@ -68,6 +75,12 @@ func TestTraceRefusesAndWaits(t *testing.T) {
 	s.acquire("n", "--ttl", "1m", "--label", "somebody")
 	contains(t, s.want(exitNotAcquired, "trace", "n").stderr, "held by somebody", "--wait")
 	contains(t, s.want(exitNotAcquired, "trace", "n", "--wait", "100ms").stderr, "not granted within 100ms")
+	for _, flag := range []string{"--unary", "--http"} {
+		contains(t, s.want(exitNotAcquired, "trace", "n", flag).stderr, "held by somebody")
+		s.want(exitNotAcquired, "trace", "n", flag, "--wait", "100ms")
+		want(t, exitUnavailable, "trace", "n", flag, "--servers", closedPort(t))
+	}
+	s.want(exitUsage, "trace", "n", "--unary", "--http")
 	s.want(exitUsage, "trace")
 	s.want(exitUsage, "trace", "n", "-n", "0")
 	s.want(exitUsage, "trace", "n", "--ttl", "1ms")
@@ -79,6 +92,14 @@ type untraced struct{ linkpb.UnimplementedLinkServer }
 
 func (untraced) Status(context.Context, *linkpb.StatusRequest) (*linkpb.StatusResponse, error) {
 	return &linkpb.StatusResponse{Active: true}, nil
+}
+
+func (untraced) Acquire(context.Context, *linkpb.AcquireRequest) (*linkpb.AcquireResponse, error) {
+	return &linkpb.AcquireResponse{Token: 7}, nil
+}
+
+func (untraced) Release(context.Context, *linkpb.ReleaseRequest) (*linkpb.ReleaseResponse, error) {
+	return &linkpb.ReleaseResponse{}, nil
 }
 
 func (untraced) Attach(st grpc.BidiStreamingServer[linkpb.ClientMessage, linkpb.ServerMessage]) error {
@@ -119,6 +140,8 @@ func TestTraceOfAServerThatTellsNothing(t *testing.T) {
 	go func() { _ = s.Serve(l) }() // ends with Stop
 	t.Cleanup(s.Stop)
 	contains(t, want(t, exitUnavailable, "trace", "n", "--servers", l.Addr().String()).stderr, "may be older")
+	contains(t, want(t, exitUnavailable, "trace", "n", "--unary", "--servers", l.Addr().String()).stderr, "may be older")
+	contains(t, want(t, exitUnavailable, "trace", "n", "--http", "--servers", l.Addr().String()).stderr, "no HTTP interface")
 }
 
 // What the client waited and the server does not account for is the wire's; a
@@ -132,7 +155,7 @@ func TestStretchesOfATrace(t *testing.T) {
 	expect := []time.Duration{1, 2, 40, 1, 2, 3, 4, 5, 30, 7, 8, 7}
 	for i, d := range each {
 		if d != expect[i] {
-			t.Errorf("%s %s took %v, expected %v", traceRooms[i].room, traceRooms[i].step, d, expect[i])
+			t.Errorf("%s %s took %v, expected %v", streamRooms[i].room, streamRooms[i].step, d, expect[i])
 		}
 	}
 	if total != 110 {

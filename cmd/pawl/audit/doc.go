@@ -10,11 +10,13 @@
 //     {"verb":"lost","count":n} as soon as that can be written again.
 //   - A full disk stops nothing by itself. Where the log is required, Able is
 //     false from the first line that could not be written to the first that could,
-//     and the fronts grant nothing meanwhile; renewals and releases go on.
-//   - What is granted or done has a line each. Of what is refused an identity has
-//     refusedMax lines a second, and so have all together who were not let in; the
-//     rest is a count, {"verb":"refused","count":n} or "strangers". No text of a line
-//     is longer than one that could be granted.
+//     and the fronts grant nothing meanwhile; renewals and releases go on. A pipe
+//     that nobody reads is as good as a full disk.
+//   - What is granted or done has a line each, but for sessions that hold nothing.
+//     Of those, and of what is refused, an identity has refusedMax lines a second,
+//     and so have all together who were not let in; the rest is a count,
+//     {"verb":"refused","count":n} or "strangers". No text of a line is longer than
+//     one that could be granted.
 //   - Reopen makes the path a new file when the old one was moved away, without a
 //     line lost between them.
 //

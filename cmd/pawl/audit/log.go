@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/plain"
@@ -28,9 +29,9 @@ const QueueMax = 1 << 16
 
 const (
 	// refusedMax bounds the lines of a second about what was refused to one identity,
-	// or to all who were not let in: asking costs nothing, and whoever can ask must
-	// not be able to fill a disk, or with a log that is required to stop others. The
-	// rest of them is counted in one line.
+	// and its sessions that held nothing, or to all who were not let in: asking costs
+	// nothing, and whoever can ask must not be able to fill a disk, or with a log that
+	// is required to stop others. The rest of them is counted in one line.
 	refusedMax = 100
 	// queuedMax bounds the bytes of the lines that wait to be written.
 	queuedMax = 64 << 20
@@ -40,8 +41,10 @@ const (
 	namesMax = locktable.NamesMax
 	// burstMax bounds the bytes that are written at once.
 	burstMax = 1 << 20
-	// tryAgain is the pause after a line that could not be written.
+	// tryAgain is the pause after a line that could not be written, writeMax how long
+	// a pipe may take to be read before it counts as one.
 	tryAgain = time.Second
+	writeMax = 2 * time.Second
 )
 
 // Options of a Log.
@@ -95,7 +98,7 @@ type asker struct {
 
 // Open opens the file at the end, and creates it for its owner alone.
 func Open(o Options) (*Log, error) {
-	f, err := openFile(o.Path)
+	f, err := openFile(o.Path, o.Clock)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +107,26 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-func openFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+func openFile(path string, k clock.Clock) (file, error) {
+	// Opened so, a pipe that nobody reads is an error instead of waited for.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	return f, nil
+	return bounded{f, k}, nil
+}
+
+// bounded is a file that may be a pipe: whoever reads it must not hold up what
+// waits for the log to end.
+type bounded struct {
+	*os.File
+	clock clock.Clock
+}
+
+// Write implements io.Writer.
+func (f bounded) Write(b []byte) (int, error) {
+	_ = f.SetWriteDeadline(f.clock.Wall().Add(writeMax)) // what is not a pipe has no deadline
+	return f.File.Write(b)
 }
 
 // Note implements access.Witness.
@@ -158,7 +175,7 @@ func (l *Log) wanted(at time.Time, d access.Deed) bool {
 		l.second = now
 		clear(l.refused)
 	}
-	if !refusals[locktable.Reason(d.Outcome)] {
+	if !refusals[locktable.Reason(d.Outcome)] && !d.Idle {
 		return true
 	}
 	who := asker{d.Identity, d.Outcome == string(locktable.Unauthenticated)}
@@ -273,7 +290,7 @@ func (l *Log) run() {
 
 // swap goes on in a new file; if there is none to be had, in the old one.
 func (l *Log) swap() {
-	f, err := openFile(l.o.Path)
+	f, err := openFile(l.o.Path, l.o.Clock)
 	if err != nil {
 		l.o.Logger.Error("audit log: it goes on in the file it had", "err", err)
 		return

@@ -237,6 +237,26 @@ func TestTheRefusedHaveFewLines(t *testing.T) {
 	})
 }
 
+// Sessions that hold nothing share the lines of what is refused; what the same
+// identity is granted, or ends, has its own.
+func TestIdleSessionsHaveFewLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := open(t, path, true)
+	for range 10 * refusedMax {
+		l.Note(access.Deed{Identity: "eye", Verb: "attach", Outcome: "done", Idle: true})
+		l.Note(access.Deed{Identity: "eye", Verb: "close", Outcome: "done", Idle: true})
+	}
+	l.Note(access.Deed{Identity: "eye", Verb: "break", Outcome: "ended"})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := lines(t, path)
+	// The clock may have gone on to another second or two.
+	if n := len(all); n > 4*refusedMax || all[n-1]["verb"] != "break" {
+		t.Errorf("%d lines, the last of them %v", n, all[n-1])
+	}
+}
+
 // What waits is bounded by its bytes, too.
 func TestLongLinesThatWait(t *testing.T) {
 	l := &Log{o: Options{Clock: clock.Bubble(), Logger: slog.New(slog.DiscardHandler)}, ready: make(chan struct{}, 1)}

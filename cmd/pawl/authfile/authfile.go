@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -30,19 +30,11 @@ const (
 	LimitMax = 1_000_000
 )
 
-// Read reads the file at path. open is set when others than its owner may read
-// or write it: it holds no secret, but whoever may write it may do everything.
-func Read(path string) (p *access.Policy, open bool, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, false, err
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, BytesMax+1))
+// Read reads the file at path; now is the wall time. open is set when others than
+// its owner may read or write it: it holds no secret, but whoever may write it may
+// do everything.
+func Read(path string, now time.Time) (p *access.Policy, open bool, err error) {
+	raw, mode, err := Bytes(path, BytesMax, now)
 	if err != nil {
 		return nil, false, err
 	}
@@ -50,7 +42,7 @@ func Read(path string) (p *access.Policy, open bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", path, err)
 	}
-	return p, st.Mode().Perm()&0o077 != 0, nil
+	return p, mode.Perm()&0o077 != 0, nil
 }
 
 // Parse reads a policy.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/clock"
 )
 
 var hash = access.DigestOf(strings.Repeat("x", 40)).String()
@@ -146,11 +147,11 @@ func TestWhoElseMayReadIt(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, open, err := Read(path); err != nil || open != expected {
+		if _, open, err := Read(path, clock.System().Wall()); err != nil || open != expected {
 			t.Errorf("%v: open %t, %v", mode, open, err)
 		}
 	}
-	if _, _, err := Read(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, _, err := Read(filepath.Join(t.TempDir(), "none"), clock.System().Wall()); err == nil {
 		t.Error("a file that is not there was read")
 	}
 }

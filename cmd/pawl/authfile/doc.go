@@ -12,7 +12,8 @@
 // It promises that a file is understood wholly or not at all: an unknown key, a
 // key, name or proof that is there twice, a value of another type, an alias, a
 // second document, and anything beyond the bounds is an error that names the line.
-// What it says never repeats a credential.
+// What it says never repeats a credential. Reading comes to an end, whatever stands
+// at the path (Bytes).
 //
 // It does not promise that what the file says is wise, and it does not watch it:
 // the server reads it again when it is told to.

@@ -6,24 +6,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlproject/pawl/cmd/pawl/pgdsn"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
 // postgresEnv hands the DSN to the workers: others can read arguments.
 const postgresEnv = "PAWL_DEMO_POSTGRES"
-
-// ErrDSN: PostgreSQL is not named by what was given. The driver's own words are
-// not passed on: they may hold a password.
-var ErrDSN = errors.New(`expected postgres://USER@HOST:PORT/DATABASE or "host=HOST dbname=DATABASE"`)
 
 // postgresPlace is a database of its own on a server of the user's. The guard is
 // a schema with a fixed name, and in a database that others use it would stay.
@@ -54,17 +49,17 @@ func (p *postgresPlace) setting() Setting {
 
 // aside runs a statement in the database that the DSN names.
 func (p *postgresPlace) aside(ctx context.Context, sql string) error {
-	config, err := pgx.ParseConfig(p.dsn)
+	db, err := pgdsn.Parse(p.dsn)
 	if err != nil {
-		return ErrDSN
+		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := pgx.ConnectConfig(ctx, db.Config.ConnConfig)
 	if err != nil {
-		return oneLine(err)
+		return db.Error(err)
 	}
 	defer conn.Close(ctx)
 	_, err = conn.Exec(ctx, sql)
-	return err
+	return db.Error(err)
 }
 
 func (p *postgresPlace) remove() error {
@@ -84,22 +79,23 @@ func (p *postgresPlace) ledger(ctx context.Context, half string) (ledger, []stri
 
 // postgresLedger is an account in a table of PostgreSQL.
 type postgresLedger struct {
+	db    pgdsn.Database
 	pool  *pgxpool.Pool
 	table string
 	pgguard.Guard
 }
 
 func openPostgres(ctx context.Context, dsn, database, table string) (*postgresLedger, error) {
-	config, err := pgxpool.ParseConfig(dsn)
+	db, err := pgdsn.Parse(dsn)
 	if err != nil {
-		return nil, ErrDSN
+		return nil, err
 	}
-	config.ConnConfig.Database = database
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	db.Config.ConnConfig.Database = database
+	pool, err := pgxpool.NewWithConfig(ctx, db.Config)
 	if err != nil {
-		return nil, fmt.Errorf("open the ledger: %w", oneLine(err))
+		return nil, fmt.Errorf("open the ledger: %w", db.Error(err))
 	}
-	return &postgresLedger{pool, pgx.Identifier{table}.Sanitize(), pgguard.New(pool)}, nil
+	return &postgresLedger{db, pool, pgx.Identifier{table}.Sanitize(), pgguard.New(pool)}, nil
 }
 
 func (l *postgresLedger) close() { l.pool.Close() }
@@ -113,7 +109,7 @@ func (l *postgresLedger) create(ctx context.Context) error {
 	token   bigint NOT NULL
 )`)
 	if err != nil {
-		return fmt.Errorf("create the ledger: %w", oneLine(err))
+		return fmt.Errorf("create the ledger: %w", l.db.Error(err))
 	}
 	return l.add(ctx, entry{Who: "opening", Balance: openingBalance})
 }
@@ -135,7 +131,7 @@ func (l *postgresLedger) addTo(ctx context.Context, to pgExecer, e entry) error 
 	_, err := to.Exec(ctx, "INSERT INTO "+l.table+" (who, amount, balance, token) VALUES ($1, $2, $3, $4)",
 		e.Who, e.Amount, e.Balance, int64(e.Token))
 	if err != nil {
-		return fmt.Errorf("add to the ledger: %w", oneLine(err))
+		return fmt.Errorf("add to the ledger: %w", l.db.Error(err))
 	}
 	return nil
 }
@@ -143,7 +139,7 @@ func (l *postgresLedger) addTo(ctx context.Context, to pgExecer, e entry) error 
 func (l *postgresLedger) balance(ctx context.Context) (n int64, err error) {
 	err = l.pool.QueryRow(ctx, "SELECT balance FROM "+l.table+" ORDER BY number DESC LIMIT 1").Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("read the balance: %w", oneLine(err))
+		return 0, fmt.Errorf("read the balance: %w", l.db.Error(err))
 	}
 	return n, nil
 }
@@ -151,7 +147,7 @@ func (l *postgresLedger) balance(ctx context.Context) (n int64, err error) {
 func (l *postgresLedger) entries(ctx context.Context) ([]entry, error) {
 	rows, err := l.pool.Query(ctx, "SELECT who, amount, balance, token FROM "+l.table+" ORDER BY number")
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger: %w", oneLine(err))
+		return nil, fmt.Errorf("read the ledger: %w", l.db.Error(err))
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e entry, err error) {
 		var token int64
@@ -160,27 +156,7 @@ func (l *postgresLedger) entries(ctx context.Context) ([]entry, error) {
 		return e, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger: %w", oneLine(err))
+		return nil, fmt.Errorf("read the ledger: %w", l.db.Error(err))
 	}
 	return all, nil
 }
-
-// oneLineError is an error of the driver without the line breaks that it puts
-// between the ways in which it tried to connect.
-type oneLineError struct{ error }
-
-func oneLine(err error) error { return oneLineError{err} }
-
-// Error leaves out what was said before: the driver has a line for each way in
-// which it tried to connect.
-func (e oneLineError) Error() string {
-	var lines []string
-	for line := range strings.Lines(e.error.Error()) {
-		if line = strings.Join(strings.Fields(line), " "); !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, " ")
-}
-
-func (e oneLineError) Unwrap() error { return e.error }

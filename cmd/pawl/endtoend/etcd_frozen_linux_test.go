@@ -32,7 +32,7 @@ func TestEtcdActiveServerFreezes(t *testing.T) {
 			t.Errorf("%v: %v", args, r)
 		}
 		if args[0] == "status" {
-			contains(t, r.stdout, b.link+" (this server)")
+			contains(t, r.stdout, b.link+" (answers)")
 		}
 	}
 }

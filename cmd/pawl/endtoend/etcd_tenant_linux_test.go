@@ -110,14 +110,15 @@ func TestEtcdCellsSideBySide(t *testing.T) {
 }
 
 // The quota alarm of an etcd that somebody else has filled: acquires are refused,
-// renewals and reads go on as long as nothing has to be written, and all goes on
-// once the operator has made room.
+// renewals go on, also behind a release that cannot be written, and all goes on once
+// the operator has made room.
 func TestEtcdIsFull(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})
 	s := onEtcd(t, c, "--active-ttl", "10s")
 	s.up()
 	l := read[struct{ Lease string }](t, s.want(0, "acquire", "orders/7", "--ttl", "1h").stdout)
+	other := read[struct{ Lease string }](t, s.want(0, "acquire", "orders/6", "--ttl", "1h").stdout)
 	eye, err := c.Client("", "")
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +139,16 @@ func TestEtcdIsFull(t *testing.T) {
 	}
 	s.want(0, "renew", l.Lease)
 	s.want(0, "show", "orders/7")
-	// What has to be written waits, and all that comes behind it.
+	// What has to be written waits, and nobody else's renewals with it.
 	release := begin(t, s.command(2*bound, "release", l.Lease))
+	testwait.Until(t, bound, "the release is stuck", func() bool {
+		r := s.pawl("acquire", "orders/8", "--ttl", "1h")
+		return r.code == 75 && strings.Contains(r.stderr, "the store is full")
+	})
+	for range 3 {
+		s.want(0, "renew", other.Lease)
+	}
+	s.want(0, "status")
 
 	res, err := eye.Get(t.Context(), "/somebody/else", clientv3.WithKeysOnly())
 	if err == nil {

@@ -207,7 +207,7 @@ func TestReadmeCommands(t *testing.T) {
 	s := newServer(t)
 	s.up()
 	dir := t.TempDir()
-	script := "#!/bin/sh\necho \"$PAWL_FENCING_TOKEN $PAWL_CELL\"\n"
+	script := "#!/bin/sh\necho \"$PAWL_FENCE $PAWL_CELL\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "backup.sh"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

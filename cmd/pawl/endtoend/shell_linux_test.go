@@ -74,7 +74,7 @@ func TestShellScriptOfTheDocs(t *testing.T) {
 		balance(n + 1)
 	}
 	cell := read[struct{ Cell string }](t, guardCommand(t, dsn, "seen", "billing", "--json").stdout).Cell
-	late := []string{"PAWL_NAME=billing", "PAWL_CELL=" + cell, "PAWL_FENCE=1", "PAWL_SLOT=0"}
+	late := []string{"PAWL_RESOURCE=billing", "PAWL_CELL=" + cell, "PAWL_FENCE=1"}
 	expect(t, shell("./settle", late...), 3, "stale")
 	// The table is guarded by the bare name: what enters as a slot is another one.
 	slotted := strings.Replace(strings.Replace(run, "pawl run billing", "pawl run seats --slots 2", 1), "claim billing", "claim seats", 1)

@@ -51,6 +51,10 @@ func valueOf(t *testing.T, path, name string) any {
 		case *ast.BinaryExpr:
 			x, y := value(e.X), value(e.Y)
 			switch e.Op {
+			case token.ADD:
+				return x + y
+			case token.SUB:
+				return x - y
 			case token.MUL:
 				return x * y
 			case token.SHL:

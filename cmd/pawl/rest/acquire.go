@@ -23,6 +23,7 @@ type acquireBody struct {
 	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the turn, at most 24h. Absent or 0s: one try."`
 	Label     string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
 	RequestID string    `json:"request_id,omitempty" doc:"Makes the request safe to repeat: a repeat finds the lease of the first. At most 128 bytes."`
+	Trace     bool      `json:"trace,omitempty" doc:"The answer shall tell how long the request was in which room of the server."`
 }
 
 type acquireInput struct{ Body acquireBody }
@@ -42,6 +43,7 @@ type LeaseBody struct {
 	Waited  Duration   `json:"waited" doc:"At most the time between the request and the grant."`
 	Slot    *uint32    `json:"slot,omitempty" doc:"From 1; 0: the lease is not one of slots. The guard's line is the name, U+001F and this number then."`
 	Names   []NameBody `json:"names,omitempty" nullable:"false" doc:"Each name of a lease that was asked for by names."`
+	Trace   []RoomBody `json:"trace,omitempty" nullable:"false" doc:"When it was asked for: the rooms of the server, in the order of the request's way. Absent when too many were asked for at the same time."`
 }
 
 // NameBody is one name of a lease.
@@ -65,6 +67,9 @@ func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBod
 	if err != nil {
 		return nil, invalid(err.Error())
 	}
+	if in.Body.Trace {
+		s.traced(&r)
+	}
 	l, err := s.cell.Acquire(ctx, r)
 	if err != nil {
 		return nil, s.refusal(err)
@@ -78,6 +83,9 @@ func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBod
 		names = append(names, NameBody{g.Name, Token(g.Fence), g.Slot})
 	}
 	out.Give(names, in.Body.Names != nil)
+	if l.Trace != nil {
+		out.Trace = roomsOf(l.Trace, s.clock.Now())
+	}
 	return &body[LeaseBody]{out}, nil
 }
 

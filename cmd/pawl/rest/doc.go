@@ -9,6 +9,7 @@
 //     repeated or differently cased key, or an unknown or repeated query
 //     parameter, is refused as invalid rather than ignored;
 //   - numbers of 64 bits are strings, durations are written as Go writes them;
+//   - no clock is read for a trace unless an acquire asks for one;
 //   - an acquire that waits leaves the queue when its connection ends, and a
 //     lease that was granted to it meanwhile ends within one TTL (I8).
 //

@@ -59,6 +59,7 @@ type service struct {
 	cell           Cell
 	version, store string
 	tls, auth      bool
+	clock          clock.Clock
 	log            *slog.Logger
 }
 
@@ -73,7 +74,7 @@ const (
 
 // NewHandler returns the HTTP interface of a cell.
 func NewHandler(o Options) (http.Handler, error) {
-	s := &service{cell: o.Cell, version: o.Version, store: o.Store, tls: o.TLS, auth: o.Auth, log: o.Logger}
+	s := &service{cell: o.Cell, version: o.Version, store: o.Store, tls: o.TLS, auth: o.Auth, clock: o.Clock, log: o.Logger}
 	mux := http.NewServeMux()
 	f := &front{mux: mux, door: o.Door, service: s, allowed: o.AllowedHost, now: o.Clock.Wall, takesBody: map[string]bodyRule{}}
 

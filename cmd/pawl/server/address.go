@@ -25,9 +25,10 @@ import (
 // Off switches a listener off.
 const Off = "off"
 
-// CheckAddress refuses what is no host:port, and anything but the loopback
-// unless insecure. The name of the flag goes into the error.
-func CheckAddress(flag, address string, insecure bool) error {
+// CheckAddress refuses what is no host:port, and anything but the loopback where
+// closed says why others may not reach it ("without TLS"). It and the name of the
+// flag go into the error.
+func CheckAddress(flag, address, closed string) error {
 	if address == Off {
 		return nil
 	}
@@ -38,11 +39,11 @@ func CheckAddress(flag, address string, insecure bool) error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%s is %q; expected a port from 0 to 65535 (0: a free one)", flag, address)
 	}
-	if insecure || bearer.Loopback(host) {
+	if closed == "" || bearer.Loopback(host) {
 		return nil
 	}
-	return fmt.Errorf("%s is %s, which others can reach: without TLS (--tls-cert, --tls-key) and an auth file (--auth-file) "+
-		"only the loopback is allowed; --insecure says that whoever can reach it may do everything", flag, address)
+	return fmt.Errorf("%s is %s, which others can reach: %s only the loopback is allowed; "+
+		"--insecure says that whoever can reach it may do everything", flag, address, closed)
 }
 
 // notListening says why an address cannot be listened on, and what to do.

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/authfile"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/clock"
 )
@@ -59,7 +62,7 @@ type stamp struct {
 func loadCertificates(files Files, k clock.Clock, log *slog.Logger, gate *access.Gate) (*certificates, error) {
 	c := &certificates{files: files, clock: k, log: log, gate: gate, looked: k.Now()}
 	c.stamps = c.stat()
-	m, err := files.read()
+	m, err := files.read(k.Wall())
 	if err != nil {
 		return nil, err
 	}
@@ -67,23 +70,63 @@ func loadCertificates(files Files, k clock.Clock, log *slog.Logger, gate *access
 	return c, nil
 }
 
-func (f Files) read() (*material, error) {
+// pemMax bounds the bytes of each file.
+const pemMax = 8 << 20
+
+func (f Files) read(now time.Time) (*material, error) {
 	m := &material{}
-	var err error
-	if m.cert, err = tls.LoadX509KeyPair(f.Cert, f.Key); err != nil {
+	cert, _, err := authfile.Bytes(f.Cert, pemMax, now)
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	key, _, err := authfile.Bytes(f.Key, pemMax, now)
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	if m.cert, err = tls.X509KeyPair(cert, key); err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", f.Cert, f.Key, err)
 	}
 	if f.ClientCA == "" {
 		return m, nil
 	}
-	if m.clientCA, err = os.ReadFile(f.ClientCA); err != nil {
+	if m.clientCA, _, err = authfile.Bytes(f.ClientCA, pemMax, now); err != nil {
 		return nil, fmt.Errorf("authorities of clients: %w", err)
 	}
-	m.clients = x509.NewCertPool()
-	if !m.clients.AppendCertsFromPEM(m.clientCA) {
-		return nil, fmt.Errorf("authorities of clients: no certificate in %s", f.ClientCA)
+	if m.clients, err = authorities(m.clientCA); err != nil {
+		return nil, fmt.Errorf("authorities of clients: %s: %w", f.ClientCA, err)
 	}
 	return m, nil
+}
+
+// authorities understands a file wholly or not at all: of one that is being
+// written the half that is there would put out the clients of the other.
+func authorities(text []byte) (*x509.CertPool, error) {
+	pool, n := x509.NewCertPool(), 0
+	begun := bytes.Count(text, []byte("-----BEGIN "))
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("a PEM block %.40q where a certificate was expected", block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", n+1, err)
+		}
+		pool.AddCert(c)
+		n++
+	}
+	switch {
+	case bytes.Contains(text, []byte("-----")):
+		return nil, fmt.Errorf("what follows certificate %d is cut short or no PEM", n)
+	case n == 0:
+		return nil, errors.New("no certificate")
+	case n != begun:
+		return nil, fmt.Errorf("%d of %d certificates are no PEM", begun-n, begun)
+	}
+	return pool, nil
 }
 
 func (c *certificates) stat() []stamp {
@@ -123,7 +166,7 @@ func (c *certificates) Reload() error {
 }
 
 func (c *certificates) read() error {
-	m, err := c.files.read()
+	m, err := c.files.read(c.clock.Wall())
 	if err != nil {
 		c.failed.Add(1)
 		c.log.Error("TLS: the new files cannot be used; the server goes on with those it had", "err", err)

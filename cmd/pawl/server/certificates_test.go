@@ -240,7 +240,7 @@ func TestWhichFilesGoTogether(t *testing.T) {
 	cert, _ := ca.Issue("server", nil)
 	_, key := ca.Issue("other", nil)
 	for _, f := range []Files{{cert, key, ""}, {cert, cert, ""}, {dir, key, ""}} {
-		if _, err := f.read(); err == nil {
+		if _, err := f.read(clock.System().Wall()); err == nil {
 			t.Errorf("%+v was read", f)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/authfile"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -43,6 +44,7 @@ func (s Security) Reloads() bool { return s.TLS.On() || s.AuthFile != "" || s.Au
 type security struct {
 	o     Security
 	log   *slog.Logger
+	clock clock.Clock
 	gate  *access.Gate
 	certs *certificates
 	audit *audit.Log
@@ -51,7 +53,7 @@ type security struct {
 }
 
 func secure(o Options) (s *security, err error) {
-	s = &security{o: o.Security, log: o.Logger, gate: access.NewGate(nil)}
+	s = &security{o: o.Security, log: o.Logger, clock: o.Clock, gate: access.NewGate(nil)}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrSecurity, err)
@@ -81,7 +83,7 @@ func secure(o Options) (s *security, err error) {
 }
 
 func (s *security) readAuth() (*access.Policy, error) {
-	p, open, err := authfile.Read(s.o.AuthFile)
+	p, open, err := authfile.Read(s.o.AuthFile, s.clock.Wall())
 	if err != nil {
 		return nil, fmt.Errorf("auth file: %w", err)
 	}
@@ -150,7 +152,7 @@ func (s *security) ended() func(locktable.Ended) {
 	return func(e locktable.Ended) {
 		d := access.Deed{
 			Identity: e.Identity, Verb: e.What, Names: e.Names, Token: uint64(e.Token), Handle: e.Handle,
-			Reason: e.Reason, Outcome: "done", Leases: e.Leases,
+			Reason: e.Reason, Outcome: "done", Leases: e.Leases, Idle: e.What == "expired" && e.Leases == 0,
 		}
 		if e.By != "" {
 			d.Detail = "by " + e.By

@@ -36,7 +36,11 @@ func TestCheckAddress(t *testing.T) {
 		{"127.0.0.1:", true, false},
 		{"::1:7420", true, false},
 	} {
-		if err := CheckAddress("--listen", tc.address, tc.insecure); (err == nil) != tc.want {
+		closed := "without TLS"
+		if tc.insecure {
+			closed = ""
+		}
+		if err := CheckAddress("--listen", tc.address, closed); (err == nil) != tc.want {
 			t.Errorf("%q, insecure %t: %v", tc.address, tc.insecure, err)
 		}
 	}

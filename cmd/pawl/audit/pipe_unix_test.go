@@ -1,0 +1,50 @@
+//go:build unix
+
+package audit
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/testwait"
+)
+
+// A pipe whose reader is gone, or asleep, is as good as a full disk: neither the
+// start of a server hangs, nor what needs the log, nor its end.
+func TestAPipeThatNobodyReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Path: path, Required: true, Clock: clock.System(), Logger: slog.New(slog.DiscardHandler)}
+	if l, err := Open(o); err == nil {
+		_ = l.Close()
+		t.Error("a pipe without a reader was opened")
+	}
+	asleep, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asleep.Close()
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1024 {
+		l.Note(access.Deed{Verb: "break", Outcome: "ended", Reason: strings.Repeat("x", textMax)})
+	}
+	testwait.Until(t, time.Minute, "the log fails", func() bool { return l.Failing() && !l.Able() })
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if l.Lost() == 0 {
+		t.Error("nothing was lost")
+	}
+}

@@ -1,0 +1,178 @@
+package endtoend
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// inside are bounds that nobody meets who uses the product: how work is cut into
+// portions, how long one step of something else takes, and what is a bound of
+// another name once more. All others belong on docs/bounds.md.
+var inside = map[string]string{
+	"audit.burstMax":          "bytes written at once",
+	"audit.textMax":           "locktable.ReasonMax",
+	"audit.namesMax":          "locktable.NamesMax",
+	"bearer.secretMax":        "access.CredentialMax, at the caller's",
+	"cell.bytesMax":           "store.BatchMax, without the envelope",
+	"demo.dropMax":            "the end of a demonstration",
+	"etcdstore.distrustMax":   "one question to one member",
+	"etcdstore.reconnectMax":  "a pause between two tries",
+	"guard.Max":               "what a token can be at all",
+	"kvlog.pageMax":           "batches read at once",
+	"kvlog.paceMax":           "a pause between two looks",
+	"kvlog.shareMax":          "cell.ShareMax, for a standby",
+	"link.answersMax":         "answers of one message",
+	"link.burstMax":           "room that is kept from one message to the next",
+	"link.bytesMax":           "bytes of one message of answers",
+	"link.sameMax":            "numbers that a client uses twice, for the audit log",
+	"link.slabMax":            "room that is made at once",
+	"link.spareMax":           "what one stream may have when its identity has too much",
+	"locktable.blockMax":      "names of a block of the index",
+	"locktable.doneMax":       "numbers of one event of a snapshot",
+	"main.answerMax":          "link.MessageMax, for the largest page",
+	"main.connectMax":         "pawl.dialMax, for a command",
+	"main.demoTTLMax":         "a demonstration",
+	"main.partMax":            "the end of a command after a signal",
+	"main.partingMax":         "the release at the end of a command",
+	"main.secretMax":          "a file that holds one secret",
+	"main.silentMax":          "one server among several",
+	"pawl.bytesMax":           "bytes of one message of requests",
+	"pawl.labelMax":           "locktable.LabelMax",
+	"pawl.lockDelayMax":       "locktable.LockDelayMax",
+	"pawl.messageMax":         "link.MessageMax, with room for what newer servers say",
+	"pawl.nameMax":            "locktable.NameMax",
+	"pawl.namesMax":           "locktable.NamesMax",
+	"pawl.requestsMax":        "link.RequestsMax",
+	"pawl.silentMax":          "one server among several",
+	"pawl.slotsMax":           "locktable.SlotsMax",
+	"pawl.spreadMax":          "locktable.NumbersMax",
+	"pawl.ttlMax":             "locktable.TTLMax",
+	"pawl.valueMax":           "locktable.ValueMax",
+	"pgguard.rollbackMax":     "one rollback",
+	"server.askMax":           "one question who listens at an address",
+	"server.pemMax":           "authfile.BytesMax, for certificates",
+	"server.statusMax":        "one question while metrics are collected",
+	"supervise.outboxMax":     "lines between two processes of one run",
+	"supervise.removeTries":   "tries to remove a control group",
+	"supervise.sweepPauseMax": "a pause between two looks",
+	"trust.sentMax":           "renewals without an answer",
+}
+
+// tableBounds is the file of the lock table's bounds.
+const tableBounds = "internal/locktable/bounds.go"
+
+// likeBounds are how bounds are called.
+var likeBounds = regexp.MustCompile(`(Max|Tries|Kept|Shown)$`)
+
+// apart are folders whose bounds are those of tests and of measuring.
+var apart = regexp.MustCompile(`^(bench|tools|internal/(sim|worlds|tidy|planted|test\w+)|cmd/pawl/(soak|endtoend))(/|$)|test(/|$)|/faulty$`)
+
+// Every bound of the code, exported or not, has its row on docs/bounds.md or is
+// none that anybody meets.
+func TestEveryBoundIsKnown(t *testing.T) {
+	there := boundsIn(t, root)
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		_, exported := bounds[name]
+		_, hidden := unexported[name]
+		_, detail := inside[name]
+		switch onPage := exported || hidden; {
+		case onPage && detail:
+			t.Errorf("%s is both on docs/bounds.md and said to be nobody's business", name)
+		case !onPage && !detail:
+			t.Errorf("%s: %s is a bound without a row on docs/bounds.md", there[name], name)
+		}
+	}
+	for name := range inside {
+		if there[name] == "" {
+			t.Errorf("there is no %s any more", name)
+		}
+	}
+}
+
+// The check is not blind: a bound in a block, one of several in a line, one that
+// is not exported, and none of what is not a bound.
+func TestBoundsAreFound(t *testing.T) {
+	dir := t.TempDir() + "/"
+	for name, text := range map[string]string{
+		"a.go":      "package a\nconst OneMax = 1\nconst (\n\ttwoMax, threeTries = 2, 3\n\tother = 4\n)\nvar noMax = 5\nfunc f() { const innerMax = 6 }\n",
+		"a_test.go": "package a\nconst testMax = 1\n",
+	} {
+		if err := os.WriteFile(dir+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := slices.Sorted(maps.Keys(boundsIn(t, dir)))
+	if want := []string{"a.OneMax", "a.threeTries", "a.twoMax"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, expected %q", got, want)
+	}
+}
+
+// boundsIn finds constants that are called like bounds, those of the file of the
+// lock table's bounds and its limits, with where they are.
+func boundsIn(t *testing.T, root string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := strings.TrimPrefix(filepath.ToSlash(path), root)
+		switch {
+		case d.IsDir() && (apart.MatchString(rel) || strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || strings.HasSuffix(rel, ".pb.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range f.Decls {
+			g, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range g.Specs {
+				for _, name := range boundNames(rel == tableBounds, g.Tok, spec) {
+					found[f.Name.Name+"."+name] = rel
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func boundNames(all bool, kind token.Token, spec ast.Spec) (names []string) {
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		for _, id := range s.Names {
+			if kind == token.CONST && (likeBounds.MatchString(id.Name) || all && id.IsExported()) {
+				names = append(names, id.Name)
+			}
+		}
+	case *ast.TypeSpec:
+		limits, ok := s.Type.(*ast.StructType)
+		if !all || !ok || s.Name.Name != "Limits" {
+			return nil
+		}
+		for _, f := range limits.Fields.List {
+			for _, id := range f.Names {
+				names = append(names, "DefaultLimits."+id.Name)
+			}
+		}
+	}
+	return names
+}

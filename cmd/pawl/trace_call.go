@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// laps times requests that are answered in one piece.
+type laps struct {
+	clock                  clock.Clock
+	asked, sent, came, had clock.Reading
+}
+
+// lap is how long the last one was where; server are the rooms of the server.
+func (l *laps) lap(token guard.Token, server []time.Duration) lap {
+	x := lap{token: token, total: l.had.Raw - l.asked.Raw}
+	var there time.Duration
+	for _, d := range server {
+		there += d
+	}
+	x.each = append(x.each, l.sent.Raw-l.asked.Raw, max(l.came.Raw-l.sent.Raw-there, 0))
+	x.each = append(append(x.each, server...), l.had.Raw-l.came.Raw)
+	return x
+}
+
+// byCalls follows the unary call.
+func (t *tracing) byCalls(_ context.Context, cell target) (way, error) {
+	c := cell.client()
+	l := laps{clock: clock.System()}
+	once := func(ctx context.Context) (lap, error) {
+		l.asked = l.clock.Now()
+		q := &linkpb.AcquireRequest{
+			Name: t.name, TtlNano: int64(t.ttl), WaitNano: int64(t.wait), Label: hostLabel(), RequestId: rand.Text(), Trace: true,
+		}
+		var a *linkpb.AcquireResponse
+		err := c.call(ctx, t.wait, func(ctx context.Context, s linkpb.LinkClient, _ bool) (err error) {
+			l.sent = l.clock.Now()
+			a, err = s.Acquire(ctx, q)
+			l.came = l.clock.Now()
+			return err
+		})
+		if err != nil {
+			return lap{}, heldError(q, err)
+		}
+		l.had = l.clock.Now()
+		// Also when a signal came meanwhile: else it would be held for its whole TTL.
+		if err := release(context.WithoutCancel(ctx), c, a.GetLease(), false); err != nil {
+			return lap{}, err
+		}
+		if a.GetTrace() == nil {
+			return lap{}, untold()
+		}
+		return l.lap(guard.Token(a.GetToken()), serverStretches(a.GetTrace())), nil
+	}
+	return way{rooms: callRooms("link", "gRPC"), once: once, end: c.close}, nil
+}
+
+// overHTTP follows the request over HTTP.
+func (t *tracing) overHTTP(cell target, told *linkpb.StatusResponse) (way, error) {
+	c, err := newWebClient(cell.how, told.GetActiveHttp())
+	if err != nil {
+		return way{}, err
+	}
+	var ttl *rest.Duration
+	if t.ttl != 0 {
+		ttl = (*rest.Duration)(&t.ttl)
+	}
+	l := laps{clock: clock.System()}
+	once := func(ctx context.Context) (lap, error) {
+		var lease rest.LeaseBody
+		l.asked = l.clock.Now()
+		err := c.ask(ctx, t.wait, http.MethodPost, "/v1/leases", acquireOverHTTP{
+			Name: t.name, TTL: ttl, Wait: rest.Duration(t.wait), Label: hostLabel(), RequestID: rand.Text(), Trace: true,
+		}, &lease, &l)
+		if err != nil {
+			return lap{}, err
+		}
+		l.had = l.clock.Now()
+		// Also when a signal came meanwhile: else it would be held for its whole TTL.
+		err = c.ask(context.WithoutCancel(ctx), 0, http.MethodDelete, "/v1/leases/"+lease.Lease, nil, &struct{}{}, &laps{clock: l.clock})
+		if err != nil {
+			return lap{}, err
+		}
+		server := make([]time.Duration, 0, len(lease.Trace))
+		for _, r := range lease.Trace {
+			server = append(server, time.Duration(r.Took))
+		}
+		if len(server) != len(serverRooms) {
+			return lap{}, untold()
+		}
+		return l.lap(guard.Token(lease.Token), server), nil
+	}
+	return way{rooms: callRooms("rest", "HTTP"), once: once, end: c.CloseIdleConnections}, nil
+}
+
+// acquireOverHTTP is what is asked.
+type acquireOverHTTP struct {
+	Name      string         `json:"name"`
+	TTL       *rest.Duration `json:"ttl,omitempty"`
+	Wait      rest.Duration  `json:"wait"`
+	Label     string         `json:"label"`
+	RequestID string         `json:"request_id"`
+	Trace     bool           `json:"trace"`
+}
+
+// webClient asks one server over HTTP.
+type webClient struct {
+	http.Client
+	base, server, credential string
+}
+
+// newWebClient reaches a server as the link is reached: by the same TLS, and with
+// the same credential.
+func newWebClient(how connection, server string) (*webClient, error) {
+	if server == "" {
+		return nil, failed(exitUnavailable, "no HTTP interface of an active server is known")
+	}
+	c := &webClient{base: "http://" + server, server: server, credential: how.credential}
+	dial := bearer.Dialer(func(ctx context.Context, at string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", at)
+	})
+	if how.credential != "" {
+		var err error
+		if dial, err = bearer.Guarded(server, how.tls != nil, dial); err != nil {
+			return nil, failed(exitUsage, "%v; --ca says what TLS is verified with", err)
+		}
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, at string) (net.Conn, error) { return dial(ctx, at) }}
+	if how.tls != nil {
+		c.base, transport.TLSClientConfig = "https://"+server, how.tls.Clone()
+	}
+	c.Transport = transport
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// ask sends one request and reads its answer, with its times.
+func (c *webClient) ask(ctx context.Context, wait time.Duration, method, path string, in, out any, l *laps) error {
+	ctx, cancel := context.WithTimeout(ctx, callMax+wait)
+	defer cancel()
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, &body)
+	if err != nil {
+		return failed(exitUsage, "%q is no address of a server: %v", c.server, err)
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.credential != "" {
+		r.Header.Set("Authorization", "Bearer "+c.credential)
+	}
+	l.sent = l.clock.Now()
+	a, err := c.Do(r)
+	if err != nil {
+		return c.unreached(ctx, err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(a.Body, answerMax))
+	if err != nil {
+		return c.unreached(ctx, err)
+	}
+	l.came = l.clock.Now()
+	if a.StatusCode != http.StatusOK {
+		return refusedOverHTTP(c.server, a.Status, text)
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("the answer of %s: %w", c.server, err)
+	}
+	return nil
+}
+
+func (c *webClient) unreached(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() == context.Canceled {
+		return cause
+	}
+	return failed(exitUnavailable, "%s over HTTP: %v", c.server, err)
+}
+
+// refusedOverHTTP makes of a problem what the same refusal by a call would be.
+func refusedOverHTTP(server, status string, text []byte) error {
+	var p rest.Problem
+	if err := json.Unmarshal(text, &p); err != nil || p.Reason == "" {
+		return failed(exitUnavailable, "%s answered over HTTP with %s", server, shown(status))
+	}
+	code, known := codeOf[linkpb.Reason(linkpb.Reason_value["REASON_"+strings.ToUpper(p.Reason)])]
+	if !known {
+		code = exitOther
+	}
+	if p.Holder != nil {
+		return failed(code, "%s; it is %s", shown(p.Detail), describe(*p.Holder))
+	}
+	return failed(code, "%s", shown(p.Detail))
+}

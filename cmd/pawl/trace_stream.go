@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/internal/hook"
+)
+
+// overStream follows acquires of the SDK, over a session of its own.
+func (t *tracing) overStream(ctx context.Context, cell target) (way, error) {
+	var last *hook.Trace
+	dialing, cancel := context.WithTimeout(ctx, connectMax)
+	defer cancel()
+	dialing = hook.With(dialing, hook.Parts{Traced: func(x hook.Trace) { last = &x }})
+	c, err := cell.dial(dialing, pawl.Options{TTL: t.ttl, Label: hostLabel()})
+	if err != nil {
+		return way{}, watchError(ctx, err)
+	}
+	once := func(ctx context.Context) (lap, error) {
+		last = nil
+		l, err := t.throughSDK(ctx, c)
+		if err != nil {
+			return lap{}, err
+		}
+		if last == nil || last.Server == nil {
+			return lap{}, untold()
+		}
+		x := lap{token: l.Token()}
+		x.each, x.total = stretches(*last)
+		return x, nil
+	}
+	return way{rooms: streamRooms, once: once, end: func() { parting(c, partingMax) }}, nil
+}
+
+// throughSDK acquires and releases.
+func (t *tracing) throughSDK(ctx context.Context, c *pawl.Client) (*pawl.Lease, error) {
+	l, err := t.acquire(ctx, c)
+	var held *pawl.HeldError
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.As(err, &held):
+		return nil, failed(exitNotAcquired, "%s is held by %s (%s) with token %d; --wait waits for it", shown(t.name), shown(held.Label), shown(held.Handle), held.Token)
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnavailable):
+		return nil, failed(exitNotAcquired, "%s was not granted within %v", shown(t.name), t.wait)
+	case err != nil:
+		return nil, watchError(ctx, err)
+	}
+	if err := l.Release(ctx); err != nil {
+		return nil, watchError(ctx, err)
+	}
+	return l, nil
+}
+
+func (t *tracing) acquire(ctx context.Context, c *pawl.Client) (*pawl.Lease, error) {
+	if t.wait == 0 {
+		return c.TryAcquire(ctx, t.name)
+	}
+	waiting, done := context.WithTimeout(ctx, t.wait)
+	defer done()
+	return c.Acquire(waiting, t.name)
+}
