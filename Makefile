@@ -107,6 +107,14 @@ soak: ## every test with its full count of repetitions
 soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 	@go run ./cmd/pawl/soak -pawl .bin/pawl -kills $(KILLS)
 
+.PHONY: etcd-lines
+etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody's etcd, wholly on 3.5, on 3.6 and on 3.7
+	@for line in 3.5 3.6 3.7; do \
+		echo "== etcd $$line"; \
+		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h ./cmd/pawl/etcdstore || exit 1; \
+		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h -run Etcd ./cmd/pawl/endtoend || exit 1; \
+	done
+
 .PHONY: run-overlaps
 run-overlaps: ## pawl run under a paused server and a silent network, 20 times each
 	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
@@ -134,7 +142,7 @@ clean: ## remove what was built here
 # the very protobuf that the generated code is compiled with.
 .PHONY: pinned
 pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount \
-	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7
+	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18
 
 .bin/buf: PKG = github.com/bufbuild/buf/cmd/buf
 .bin/protoc-gen-go-grpc: PKG = google.golang.org/grpc/cmd/protoc-gen-go-grpc
@@ -154,6 +162,12 @@ pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/st
 .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7:
 	@echo "building $@ (pinned in $<)"
 	@cd $(<D) && GOWORK=off go build -o ../../$@ go.etcd.io/etcd/server/v3
+
+# The newest PostgreSQL, for the guard; where there is none for the machine its tests
+# skip.
+.bin/postgres-18: tools/postgres18/requirements.txt
+	@echo "fetching $@ (pinned in $<)"
+	@scripts/postgres18 $@
 
 .bin/testcount: $(wildcard tools/testcount/*.go)
 	@cd tools && GOWORK=off go build -o ../$@ $(PKG)
