@@ -15,7 +15,7 @@ func TestARightGuardPasses(t *testing.T) {
 func TestARightGuardWithoutTransactionsPasses(t *testing.T) {
 	Run(t, func(*testing.T) Resource {
 		r := newMemory(none).resource()
-		r.Begin, r.Step, r.OffsetOf, r.SideBySide, r.Busy = nil, nil, nil, false, nil
+		r.Begin, r.Step, r.OffsetOf, r.InTx, r.SideBySide, r.Busy = nil, nil, nil, nil, false, nil
 		return r
 	})
 }
@@ -58,6 +58,13 @@ func TestEveryFaultIsCaught(t *testing.T) {
 		backwards:          "offsets are 1 to 2^63-1 and go up",
 		aboveSigned:        "offsets are 1 to 2^63-1 and go up",
 		noKey:              "offsets are 1 to 2^63-1 and go up",
+		runsFirst:          "a function runs under its fence",
+		commitsFailed:      "a function that fails leaves no trace",
+		failedIsStale:      "a function that fails leaves no trace",
+		swallowsPanics:     "a function that fails leaves no trace",
+		commitsLate:        "a context that ends before the commit",
+		hidesCause:         "a context that ends before the commit",
+		endedIsDone:        "a function that commits by itself",
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })

@@ -84,6 +84,7 @@ func (m *memory) resource() Resource {
 		Begin:      m.begin,
 		Step:       m.step,
 		OffsetOf:   m.offsetOf,
+		InTx:       m.inTx,
 		LoseAnswer: func(landed bool) { m.lose = &landed },
 		Busy:       func(err error) bool { return errors.Is(err, errBusy) },
 		SideBySide: true,

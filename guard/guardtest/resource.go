@@ -32,6 +32,9 @@ type Resource struct {
 	// OffsetOf, which returns where an offset stands.
 	Step     func(ctx context.Context, f guard.Fence, key string, prev, next uint64, text string) error
 	OffsetOf func(ctx context.Context, resource, key string) (uint64, error)
+	// InTx runs fn in a transaction under f, which commits when fn returns nil; nil
+	// where the guard runs no functions.
+	InTx func(ctx context.Context, f guard.Fence, fn func(Within) error) error
 	// LoseAnswer makes the answer of the next Append, Claim or Step get lost: after
 	// it took effect when landed is true, else instead of it.
 	LoseAnswer func(landed bool)
@@ -47,6 +50,14 @@ type Resource struct {
 type Open interface {
 	Commit() error
 	Rollback() error
+}
+
+// Within is what a function can do in the transaction that it runs in.
+type Within struct {
+	// Append appends text to the list of the fence's resource.
+	Append func(text string) error
+	// Commit ends the transaction, which is not the function's to do.
+	Commit func() error
 }
 
 // Run runs every rule of the contract as a subtest, each on a resource that
@@ -95,11 +106,16 @@ var rules = []rule{
 	{"offsets are apart", keepsOffsets, offsetsApart},
 	{"a repeated step takes effect once", keepsOffsets, offsetsOnce},
 	{"the same steps at once", keepsOffsets, offsetsAtOnce},
+	{"a function runs under its fence", runsFunctions, functionUnderFence},
+	{"a function that fails leaves no trace", runsFunctions, functionFails},
+	{"a context that ends before the commit", runsFunctions, contextEnds},
+	{"a function that commits by itself", runsFunctions, functionCommits},
 	{"every step as Decide says", nil, stepByStep},
 	{"concurrent histories", nil, histories},
 }
 
-func keepsOffsets(r Resource) bool { return r.Step != nil }
+func keepsOffsets(r Resource) bool  { return r.Step != nil }
+func runsFunctions(r Resource) bool { return r.InTx != nil }
 
 const (
 	cell    = "test-00000000000000aa"

@@ -11,8 +11,9 @@ import (
 )
 
 // Rule says to which resource the rows of a table belong: all to Resource, or
-// each to the resource named by Prefix and what the row holds in Column, as text.
-// Exactly one of Resource and Column is set.
+// each to the resource named by Prefix and what the row holds in Column, as text,
+// which no setting of the writer's session changes: dates as ISO, times in UTC,
+// bytea as hex. Exactly one of Resource and Column is set.
 type Rule struct {
 	Resource string
 	Column   string
@@ -29,7 +30,9 @@ type Rule struct {
 //
 // The table is written as in SQL ("orders", `app."Orders"`) and must be the
 // role's own. Its partitions and all that inherit from it are included as they
-// are now: Enforce again when one was added. It waits for transactions that write
+// are now: Enforce again when one was added. A partition or an inheriting table is
+// refused by itself, as is what is no table (SQLSTATE 42809): a statement that names
+// its parent would not fire its triggers. Enforce waits for transactions that write
 // the table, and replaces an earlier rule.
 func (g Guard) Enforce(ctx context.Context, table string, r Rule) error {
 	if (r.Resource == "") == (r.Column == "") {

@@ -31,9 +31,9 @@ var (
 	// lock_not_available (55P03), serialization_failure (40001) or
 	// deadlock_detected (40P01).
 	ErrBusy = errors.New("pgguard: another transaction is in the way, nothing was done")
-	// ErrNotInstalled: the guard's tables and functions do not exist, see
-	// [Guard.Install].
-	ErrNotInstalled = errors.New("pgguard: no guard in this database")
+	// ErrNotInstalled: the guard's tables and functions do not exist, or not all
+	// that this version has, see [Guard.Install].
+	ErrNotInstalled = errors.New("pgguard: no guard in this database, or an older one than this")
 	// ErrUnclaimed: under REPEATABLE READ or SERIALIZABLE a transaction that has
 	// written cannot raise a mark any more; [Guard.Claim] before it. Nothing was
 	// done.
@@ -73,7 +73,7 @@ func failed(ctx context.Context, doing string, err error) error {
 	case codeNoSchema, codeNoFunction, codeNoTable:
 		wrapped = fmt.Errorf("%w: %s: %w", ErrNotInstalled, doing, err)
 	case codeForbidden:
-		wrapped = fmt.Errorf("%w: %s: %w", ErrForbidden, doing, err)
+		wrapped = fmt.Errorf("%w: %s: %w%s", ErrForbidden, doing, err, admission(err))
 	case CodeUnclaimed:
 		wrapped = fmt.Errorf("%w: %s: %w", ErrUnclaimed, doing, err)
 	}
@@ -82,6 +82,18 @@ func failed(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%w: %w", ended(ctx), wrapped)
 	}
 	return wrapped
+}
+
+// admission says what a role needs that may not use the guard, or not all of it.
+// It is no help to one that may not connect, nor for what one may not do within a
+// function of the guard's, which says so itself.
+func admission(err error) string {
+	e, said := errors.AsType[*pgconn.PgError](err)
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	if unconnected || said && e.Where != "" {
+		return ""
+	}
+	return "; pawl.admit (Guard.Grant) lets a role in, and again after an upgrade of the guard"
 }
 
 // refused turns what a function of the guard raised about f and m into the

@@ -81,7 +81,7 @@ func (g Guard) waitMS() string {
 //
 // Its commit waits for the disk, and for the synchronous standbys if there are
 // any, also where synchronous_commit is set to less, and also where the mark was f
-// before.
+// before. Where that wait was cancelled, the error is guard.ErrUnknown: claim again.
 func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
 	return g.Isolation(pgx.ReadCommitted).inTx(ctx, f, byClaim, func(pgx.Tx) error { return nil })
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // version is that of guard.sql.
-const version = 2
+const version = 3
 
 //go:embed guard.sql
 var ddl string
@@ -21,8 +21,11 @@ var ddl string
 // installed it fails.
 func DDL() string { return ddl }
 
-// Install makes the guard's schema where it is missing or older. It may be run at
-// every start, by many processes at once; where it is installed no rights are
+// Install makes the guard's schema where it is missing, and brings an older one up
+// to date: marks, offsets and rules stay, programs with an older version of this
+// package go on, and nobody inside the guard is waited for or held up (unless
+// somebody had switched the guard's own triggers off). It may be run at every start,
+// by many processes at once; where it is installed no rights are
 // needed. Otherwise the role must be allowed to create a schema in the database
 // ([ErrForbidden]), and owns what it made: writers of other roles need
 // [Guard.Grant].
@@ -34,7 +37,7 @@ func (g Guard) Install(ctx context.Context) error {
 	return g.inOwnTx(ctx, "install", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, ddl) // which takes turns
 		if code(err) == codeForbidden {
-			return fmt.Errorf("the role may not create the schema pawl; have the output of DDL run by one that may: %w", err)
+			return fmt.Errorf("the role may not make the schema pawl, or bring it up to date; have the output of DDL run by one that may: %w", err)
 		}
 		return err
 	})

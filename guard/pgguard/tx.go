@@ -7,16 +7,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlproject/pawl/guard"
 )
 
 const (
-	// commitGrace is how long a commit that is under way may go on once the
-	// context has ended, before its outcome counts as unknown.
-	commitGrace = 10 * time.Second
 	// rollbackMax bounds a rollback, which no context ends; afterwards the
 	// connection is closed, which rolls back as well.
 	rollbackMax = 5 * time.Second
@@ -69,7 +65,8 @@ func (g Guard) call(by entry, f guard.Fence) string {
 //
 //   - nil: the transaction is committed.
 //   - guard.ErrUnknown: the commit was sent and its answer lost. It may have
-//     taken effect.
+//     taken effect. So it is where the commit's wait for a synchronous standby was
+//     cancelled, if the pool's connections tell of that ([TellCancelledWaits]).
 //   - Everything else: nothing took effect. The errors are those of
 //     [Guard.Enter], fn's own as it returned it, the database's at the commit
 //     (also [ErrBusy]), and the context's.
@@ -112,7 +109,10 @@ func (g Guard) inTx(ctx context.Context, f guard.Fence, by entry, fn func(pgx.Tx
 		return fmt.Errorf("pgguard: rolled back: %w", ended(ctx))
 	}
 	ends = true
-	return commit(ctx, tx)
+	if by == byClaim {
+		return commit(ctx, func(ctx context.Context) error { return commitHeard(ctx, conn.Conn().PgConn()) })
+	}
+	return commit(ctx, func(ctx context.Context) error { return commitTold(ctx, tx) })
 }
 
 // begin begins and enters. A snapshot that turned out too old is judged by the
@@ -157,32 +157,6 @@ func (g Guard) beginOnce(ctx context.Context, conn *pgx.Conn, f guard.Fence, by 
 		}
 	}
 	return nil, err
-}
-
-// commit commits tx. Once it is sent, only the database's word that it failed is
-// taken for that.
-func commit(ctx context.Context, tx pgx.Tx) error {
-	sent, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	detach := context.AfterFunc(ctx, func() {
-		grace, stop := context.WithTimeout(sent, commitGrace)
-		defer stop()
-		<-grace.Done()
-		cancel()
-	})
-	defer detach()
-
-	err := tx.Commit(sent)
-	e, answered := errors.AsType[*pgconn.PgError](err)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, pgx.ErrTxCommitRollback):
-		return fmt.Errorf("pgguard: commit: a statement had failed before: %w", err)
-	case answered && e.SeverityUnlocalized == "ERROR", pgconn.SafeToRetry(err):
-		return failed(context.Background(), "commit", err)
-	}
-	return fmt.Errorf("%w: commit: %w", guard.ErrUnknown, err)
 }
 
 // rollback returns nil when tx has ended, in this call or before.

@@ -67,12 +67,20 @@ func (o openTx) Rollback() error { return o.Tx.Rollback(o.ctx) }
 
 func resource(d *database, level pgx.TxIsoLevel) guardtest.Resource {
 	return guardtest.Resource{
-		Claim:      d.guard.Claim,
-		Append:     d.append,
-		Read:       d.read,
-		Seen:       d.guard.Seen,
-		Step:       d.step,
-		OffsetOf:   d.guard.OffsetOf,
+		Claim:    d.guard.Claim,
+		Append:   d.append,
+		Read:     d.read,
+		Seen:     d.guard.Seen,
+		Step:     d.step,
+		OffsetOf: d.guard.OffsetOf,
+		InTx: func(ctx context.Context, f guard.Fence, fn func(guardtest.Within) error) error {
+			return d.guard.InTx(ctx, f, func(tx pgx.Tx) error {
+				return fn(guardtest.Within{
+					Append: func(text string) error { return add(ctx, tx, f.Resource, text) },
+					Commit: func() error { return tx.Commit(ctx) },
+				})
+			})
+		},
 		LoseAnswer: d.wire.loseAnswer,
 		SideBySide: true,
 		Busy:       func(err error) bool { return errors.Is(err, pgguard.ErrBusy) },

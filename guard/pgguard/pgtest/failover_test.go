@@ -7,9 +7,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/guard/pgguard"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -154,23 +156,60 @@ func TestClaimRaisesTheSettingForItself(t *testing.T) {
 	}
 }
 
-// TestACancelledWaitCountsAsCommitted is a hole, and PostgreSQL's: whoever cancels
-// a commit that waits for the standby (pg_cancel_backend, Ctrl-C in psql) makes it
-// succeed, with a warning. The mark is then on the primary alone.
-func TestACancelledWaitCountsAsCommitted(t *testing.T) {
+// TestACancelledWaitIsUnknown: whoever cancels a commit that waits for the standby
+// (pg_cancel_backend, Ctrl-C in psql) makes it succeed, with a warning. It is then on
+// the primary alone. A claim is never answered by that; the work is where the pool's
+// connections tell of it, and counts as committed where they do not, as by SQL: a
+// hole, and PostgreSQL's.
+func TestACancelledWaitIsUnknown(t *testing.T) {
 	p := streaming(t, true)
 	d := p.first
+	notices := 0
+	telling := open(t, d.dsn, func(c *pgxpool.Config) {
+		c.MaxConns = 1
+		c.ConnConfig.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) { notices++ }
+		pgguard.TellCancelledWaits(c.ConnConfig)
+	})
 	d.mustClaim(t, fence("x", 5))
-	p.cut(t)
-	end := p.held(t, func() error { return d.guard.Claim(t.Context(), fence("x", 6)) })
-	d.mustExec(t, `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`)
-	if err := <-end; err != nil {
-		t.Errorf("the cancelled claim was told %v", err)
+	cancelled := func(do func() error) error {
+		t.Helper()
+		end := p.held(t, do)
+		d.mustExec(t, `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`)
+		return <-end
 	}
+	append5 := func(d *database) func() error {
+		return func() error { return d.append(t.Context(), fence("x", 5), "a") }
+	}
+	p.cut(t)
+	wantOnly(t, cancelled(append5(telling)), guard.ErrUnknown)
+	if notices != 1 {
+		t.Errorf("its own handler was told %d times, expected 1", notices)
+	}
+	if err := cancelled(append5(d)); err != nil {
+		t.Errorf("work of a pool that does not tell: %v", err)
+	}
+	// It is said of one commit, and the connection stays in use.
+	p.join(t)
+	if err := append5(telling)(); err != nil || telling.Stat().NewConnsCount() != 1 {
+		t.Errorf("the next commit, on %d connections: %v", telling.Stat().NewConnsCount(), err)
+	}
+	d.wantList(t, "x", "a", "a", "a")
+
+	p.cut(t)
+	claim6 := func() error { return telling.guard.Claim(t.Context(), fence("x", 6)) }
+	wantOnly(t, cancelled(claim6), guard.ErrUnknown)
+	wantOnly(t, cancelled(claim6), guard.ErrUnknown) // also where the mark stands already
+	wantOnly(t, cancelled(func() error { return d.guard.Claim(t.Context(), fence("x", 6)) }), guard.ErrUnknown)
+	if n := telling.Stat().NewConnsCount(); n != 1 {
+		t.Errorf("%d connections were opened", n)
+	}
+	d.wantMark(t, "x", 6)
 	p.crash()
 	next := p.promote(t)
 	next.wantMark(t, "x", 5)
 	next.mustAppend(t, fence("x", 5), "late")
+	next.mustClaim(t, fence("x", 6))
+	wantOnly(t, next.append(t.Context(), fence("x", 5), "later"), guard.ErrStale)
 }
 
 // TestOldPrimaryAloneAnswersNoCommit: where the standby is synchronous, a primary

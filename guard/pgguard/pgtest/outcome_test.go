@@ -161,59 +161,12 @@ func TestCommitIsNotInterrupted(t *testing.T) {
 	d.wantList(t, "x", "a")
 }
 
-func TestContextEndsBeforeTheCommit(t *testing.T) {
-	d := fresh(t)
-	lost := errors.New("the lease is lost")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	err := d.guard.InTx(ctx, fence("x", 7), func(tx pgx.Tx) error {
-		if err := add(ctx, tx, "x", "a"); err != nil {
-			return err
-		}
-		cancel(lost)
-		return nil
-	})
-	wantOnly(t, err, context.Canceled)
-	wantOnly(t, err, lost)
-	d.wantList(t, "x")
-}
-
-func TestFunctionEndsTheTransaction(t *testing.T) {
-	d := fresh(t)
-	for name, end := range map[string]func(pgx.Tx) error{
-		"by the driver": func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
-		"by SQL": func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), `commit`)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wantOnly(t, d.guard.InTx(t.Context(), fence("x", 7), end), guard.ErrUnknown)
-		})
-	}
-}
-
-func TestFunctionFails(t *testing.T) {
-	d := open(t, fresh(t).dsn, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	mine := errors.New("mine")
-	err := d.guard.InTx(t.Context(), fence("x", 7), func(tx pgx.Tx) error {
-		return errors.Join(add(t.Context(), tx, "x", "a"), mine)
-	})
-	wantOnly(t, err, mine)
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic was swallowed")
-			}
-		}()
-		_ = d.guard.InTx(t.Context(), fence("x", 7), func(tx pgx.Tx) error {
-			_ = add(t.Context(), tx, "x", "b")
-			panic("mine")
-		})
-	}()
-	d.wantList(t, "x")
-	if err := d.append(t.Context(), fence("x", 1), "c"); err != nil {
-		t.Errorf("after two failures, with the only connection: %v", err)
-	}
+// TestFunctionEndsTheTransactionBySQL: the driver's own way is the contract's.
+func TestFunctionEndsTheTransactionBySQL(t *testing.T) {
+	wantOnly(t, fresh(t).guard.InTx(t.Context(), fence("x", 7), func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), `commit`)
+		return err
+	}), guard.ErrUnknown)
 }
 
 // TestRefusalKeepsTheConnection: a zombie that tries again and again does not

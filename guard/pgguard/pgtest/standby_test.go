@@ -4,6 +4,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,6 +68,14 @@ func (s *Server) follow(name string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	standby, err := s.followIn(dir, name)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return standby, nil
+}
+
+func (s *Server) followIn(dir, name string) (*Server, error) {
 	as, err := unprivileged(dir)
 	if err != nil {
 		return nil, err
@@ -87,6 +96,24 @@ func (s *Server) follow(name string) (*Server, error) {
 	}
 	standby := &Server{dir: dir, bin: s.bin, as: as}
 	return standby, standby.run()
+}
+
+// TestNothingIsLeftOfAServerThatDoesNotStart: of a standby neither.
+func TestNothingIsLeftOfAServerThatDoesNotStart(t *testing.T) {
+	wholly(t)
+	folders := t.TempDir()
+	t.Setenv("TMPDIR", folders)
+	nowhere := &Server{dir: filepath.Join(folders, "nowhere"), bin: server.bin}
+	if _, err := nowhere.follow(standbyName); err == nil {
+		t.Error("there is a standby of no server")
+	}
+	if _, err := Start(Options{Bin: folders}); err == nil {
+		t.Error("a server has started without its program")
+	}
+	left, err := os.ReadDir(folders)
+	if err != nil || len(left) > 0 {
+		t.Errorf("what is left: %v, %v", left, err)
+	}
 }
 
 // tell runs statements on the standby.

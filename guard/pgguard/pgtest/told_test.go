@@ -4,6 +4,7 @@ package pgtest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -55,5 +56,17 @@ func TestWithoutAFenceOneIsToldHow(t *testing.T) {
 		if errors.As(err, &e) && e.Hint != hint {
 			t.Errorf("%s: the hint is %q, expected %q", write, e.Hint, hint)
 		}
+	}
+}
+
+// TestWhoMayNotConnectIsNotSentToAdmit: that right is not the guard's to give.
+func TestWhoMayNotConnectIsNotSentToAdmit(t *testing.T) {
+	d := fresh(t)
+	outside := open(t, d.asRole(t, "outside"))
+	d.mustExec(t, `revoke connect on database `+d.Config().ConnConfig.Database+` from public`)
+	err := outside.guard.Claim(t.Context(), fence("x", 1))
+	wantOnly(t, err, pgguard.ErrForbidden)
+	if err == nil || strings.Contains(err.Error(), "pawl.admit") {
+		t.Errorf("it is told %v, expected nothing of pawl.admit", err)
 	}
 }

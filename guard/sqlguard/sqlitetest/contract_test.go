@@ -2,6 +2,7 @@ package sqlitetest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -28,12 +29,20 @@ func TestContract(t *testing.T) {
 // resource leaves SideBySide false: SQLite has one writer at a time.
 func resource(d *database) guardtest.Resource {
 	return guardtest.Resource{
-		Claim:      d.guard.Claim,
-		Append:     d.append,
-		Read:       d.read,
-		Seen:       d.guard.Seen,
-		Step:       d.step,
-		OffsetOf:   d.guard.OffsetOf,
+		Claim:    d.guard.Claim,
+		Append:   d.append,
+		Read:     d.read,
+		Seen:     d.guard.Seen,
+		Step:     d.step,
+		OffsetOf: d.guard.OffsetOf,
+		InTx: func(ctx context.Context, f guard.Fence, fn func(guardtest.Within) error) error {
+			return d.guard.InTx(ctx, f, func(tx *sql.Tx) error {
+				return fn(guardtest.Within{
+					Append: func(text string) error { return add(ctx, tx, f.Resource, text) },
+					Commit: tx.Commit,
+				})
+			})
+		},
 		LoseAnswer: d.wire.loseAnswer,
 		Busy:       func(err error) bool { return errors.Is(err, sqlguard.ErrBusy) },
 		Begin: func(ctx context.Context, f guard.Fence, text string) (guardtest.Open, error) {

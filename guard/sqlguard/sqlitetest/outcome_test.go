@@ -162,54 +162,6 @@ func TestCommitIsNotInterrupted(t *testing.T) {
 	d.wantList(t, "x", "a")
 }
 
-func TestContextEndsBeforeTheCommit(t *testing.T) {
-	d := fresh(t, wal, wait)
-	lost := errors.New("the lease is lost")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	err := d.guard.InTx(ctx, fence("x", 7), func(tx *sql.Tx) error {
-		if err := add(ctx, tx, "x", "a"); err != nil {
-			return err
-		}
-		cancel(lost)
-		return nil
-	})
-	wantOnly(t, err, context.Canceled)
-	wantOnly(t, err, lost)
-	d.wantList(t, "x")
-}
-
-func TestFunctionEndsTheTransaction(t *testing.T) {
-	d := fresh(t, wal, wait)
-	err := d.guard.InTx(t.Context(), fence("x", 7), func(tx *sql.Tx) error { return tx.Commit() })
-	wantOnly(t, err, guard.ErrUnknown)
-}
-
-func TestFunctionFails(t *testing.T) {
-	d := fresh(t, wal, wait)
-	d.SetMaxOpenConns(1)
-	mine := errors.New("mine")
-	err := d.guard.InTx(t.Context(), fence("x", 7), func(tx *sql.Tx) error {
-		return errors.Join(add(t.Context(), tx, "x", "a"), mine)
-	})
-	wantOnly(t, err, mine)
-
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic was swallowed")
-			}
-		}()
-		_ = d.guard.InTx(t.Context(), fence("x", 7), func(tx *sql.Tx) error {
-			_ = add(t.Context(), tx, "x", "b")
-			panic("mine")
-		})
-	}()
-	d.wantList(t, "x")
-	if err := d.append(t.Context(), fence("x", 1), "c"); err != nil {
-		t.Errorf("after two failures, with the only connection: %v", err)
-	}
-}
-
 // TestReadBeforeEnter: a transaction that has read before it enters cannot get
 // the write lock once another has committed. It fails closed.
 func TestReadBeforeEnter(t *testing.T) {

@@ -1,0 +1,126 @@
+package pgguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pawlproject/pawl/guard"
+)
+
+const (
+	// commitGrace is how long a commit that is under way may go on once the
+	// context has ended, before its outcome counts as unknown.
+	commitGrace = 10 * time.Second
+	// standbyWait is the function of PostgreSQL's that warns when its wait for a
+	// standby is cancelled. Nothing else tells the warning: its words are in the
+	// server's language, its SQLSTATE is that of every warning.
+	standbyWait = "SyncRepWaitForLSN"
+	// cancelledWait is what TellCancelledWaits leaves with a connection.
+	cancelledWait = "pgguard: cancelled wait"
+)
+
+// errCancelledWait: whoever cancels a commit that waits for a synchronous standby
+// (pg_cancel_backend, Ctrl-C in psql) makes it succeed, with a warning.
+var errCancelledWait = errors.New("committed here, but the wait for a synchronous standby was cancelled: a failover may forget it")
+
+// undecided is the error of a commit that was sent, and may last or not.
+type undecided struct{ error }
+
+func (u undecided) Unwrap() error { return u.error }
+
+// TellCancelledWaits has the connections that are made from c tell [Guard.InTx] when
+// a commit's wait for a synchronous standby was cancelled (pg_cancel_backend), which
+// PostgreSQL calls a success, with a warning: then its error is guard.ErrUnknown.
+// It is for the configuration of the guard's pool, before that is made, and leaves
+// c's OnNotice in force. [Guard.Claim] is told in any case, a Commit of the caller's
+// own, after [Guard.Enter], in none.
+func TellCancelledWaits(c *pgx.ConnConfig) {
+	next := c.OnNotice
+	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Routine == standbyWait {
+			conn.CustomData()[cancelledWait] = true
+		}
+		if next != nil {
+			next(conn, n)
+		}
+	}
+}
+
+// commit sends a commit. Once it is sent, only the database's word that it failed is
+// taken for that.
+func commit(ctx context.Context, send func(context.Context) error) error {
+	sent, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	detach := context.AfterFunc(ctx, func() {
+		grace, stop := context.WithTimeout(sent, commitGrace)
+		defer stop()
+		<-grace.Done()
+		cancel()
+	})
+	defer detach()
+
+	err := send(sent)
+	_, open := errors.AsType[undecided](err)
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrTxCommitRollback):
+		return fmt.Errorf("pgguard: commit: a statement had failed before: %w", err)
+	case answered && e.SeverityUnlocalized == "ERROR", !open && pgconn.SafeToRetry(err):
+		return failed(context.Background(), "commit", err)
+	}
+	return fmt.Errorf("%w: commit: %w", guard.ErrUnknown, err)
+}
+
+// commitTold commits tx, and hears of a cancelled wait from [TellCancelledWaits],
+// where the pool was made with it.
+func commitTold(ctx context.Context, tx pgx.Tx) error {
+	told := tx.Conn().PgConn().CustomData()
+	delete(told, cancelledWait)
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	if told[cancelledWait] != nil {
+		return undecided{errCancelledWait}
+	}
+	return nil
+}
+
+// commitHeard commits the transaction of conn, and hears every word of the answer
+// itself: the driver shows a warning only to a handler that the pool was made with.
+// The driver's pgx.Tx does not learn that it has ended, so nobody may have it.
+func commitHeard(ctx context.Context, conn *pgconn.PgConn) error {
+	out := conn.Frontend()
+	out.Send(&pgproto3.Query{String: "commit"})
+	if err := out.Flush(); err != nil {
+		return undecided{err}
+	}
+	var outcome error
+	for {
+		message, err := conn.ReceiveMessage(ctx)
+		if err != nil {
+			return undecided{errors.Join(outcome, err)}
+		}
+		switch m := message.(type) {
+		case *pgproto3.NoticeResponse:
+			if m.Routine == standbyWait {
+				outcome = undecided{errCancelledWait}
+			}
+		case *pgproto3.ErrorResponse:
+			outcome = pgconn.ErrorResponseToPgError(m)
+		case *pgproto3.CommandComplete:
+			if string(m.CommandTag) == "ROLLBACK" {
+				outcome = pgx.ErrTxCommitRollback
+			}
+		case *pgproto3.ReadyForQuery:
+			return outcome
+		}
+	}
+}
