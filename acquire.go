@@ -81,6 +81,9 @@ func (c *Client) lease(ctx context.Context, call *call) (*Lease, error) {
 		if trouble := c.troubled(); trouble != nil {
 			return nil, interrupted(ctx, unavailable(trouble))
 		}
+		if met := call.met.Load(); met != nil {
+			return nil, interrupted(ctx, *met)
+		}
 		return nil, interrupted(ctx, nil)
 	}
 	return l, err

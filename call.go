@@ -37,6 +37,10 @@ type call struct {
 	lease   *Lease
 	err     error
 
+	// met is what keeps the request from being granted, or even from standing in
+	// line, as the server said last; nil: nothing but others before it.
+	met atomic.Pointer[error]
+
 	// request is the core's.
 	request *request
 }
@@ -51,6 +55,15 @@ func (c *call) answer(l *Lease, err error) bool {
 	c.lease, c.err = l, err
 	close(c.done)
 	return true
+}
+
+// meets notes what keeps the call; nil: nothing does any more.
+func (c *call) meets(trouble error) {
+	if trouble == nil {
+		c.met.Store(nil)
+		return
+	}
+	c.met.Store(&trouble)
 }
 
 // giveUp is the caller's; false when the answer was quicker and is, or is about

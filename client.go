@@ -164,10 +164,11 @@ func newClient(ctx context.Context, servers []string, o Options, secret secretSo
 // is lost meanwhile in a new one, at the end of the queue.
 //
 // An error means that no lease is held, and none will be: what the server may
-// grant all the same is given back. Errors: ctx's error, ErrUnavailable with it
-// when no server could be reached; ErrDenied, ErrConflict, ErrInvalid,
-// ErrExhausted, ErrStoreRolledBack, ErrClosed; and with Claim what the guard
-// said.
+// grant all the same is given back. Errors: ctx's error, and with it
+// ErrUnavailable when no server could be reached, or ErrExhausted when a limit of
+// the server's, or its full store, kept it out of the queue; ErrDenied,
+// ErrConflict, ErrInvalid, ErrExhausted, ErrStoreRolledBack, ErrClosed; and with
+// Claim what the guard said.
 func (c *Client) Acquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
 	return c.acquire(ctx, "acquire", name, false, options)
 }

@@ -37,10 +37,12 @@ type core struct {
 	requests map[uint64]*request
 	next     uint64 // number of the next request
 	low      uint64 // no request below is unfinished
-	again    time.Duration
-	sweepAt  time.Duration
-	leases   map[guard.Token]*Lease
-	watches  watches
+	// renumberAt is the number before which no request is moved to another one.
+	renumberAt uint64
+	again      time.Duration
+	sweepAt    time.Duration
+	leases     map[guard.Token]*Lease
+	watches    watches
 	// dialled are the calls that wait for the first session.
 	dialled []*call
 	// settings are the calls that wait for the TTL to be confirmed.

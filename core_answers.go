@@ -19,6 +19,9 @@ func (c *core) reply(m *linkpb.Reply) {
 		}
 	case *linkpb.Reply_Waiting:
 		r.ticket, r.replaces = w.Waiting.Ticket, 0
+		for _, call := range r.calls {
+			call.meets(nil)
+		}
 	case *linkpb.Reply_Done:
 		c.done(r)
 	case *linkpb.Reply_Refused:

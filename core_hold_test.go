@@ -70,4 +70,25 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 	if c.line.unreached != "" || c.line.state != lineUp {
 		t.Errorf("served, and %q is still said to be unreached", c.line.unreached)
 	}
+	// It ends its tenure in good order, after a while: whoever is asked next is
+	// another, and shall keep us from the first attempt on.
+	for range 2 {
+		c.servers = []string{"y:1", "z:1"}
+		c.t += steady
+		at := c.t
+		sent("")
+		if a := dialled(); c.t != at || a.server != "z:1" || a.hello.Unreached != "y:1" || a.hello.WaitNano <= 0 {
+			t.Errorf("after %v: %s, unreached %q, patience %v", c.t-at, a.server, a.hello.Unreached, time.Duration(a.hello.WaitNano))
+		}
+		c.line.turn++
+		sent("y:1")
+		dialled()
+		c.heard(lineEvent{id: c.line.id, message: &linkpb.ServerMessage{Welcome: &linkpb.Welcome{
+			Cell: "c", Session: c.session.id, TtlNano: int64(3 * time.Second),
+		}}})
+	}
 }
+
+// Servers that are stopped one after the other are followed without growing
+// pauses; one that hangs up on us again and again is not hammered.
+func TestStops(t *testing.T) { runScripts(t, "stops.txt") }

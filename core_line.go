@@ -30,9 +30,13 @@ type line struct {
 	turn   int
 	goTo   string
 	sentBy string
-	// unreached is a server that we were sent to and did not reach.
+	// unreached is a server that is not to be waited for: we were sent there and did
+	// not reach it, or it served us and serves no more.
 	unreached string
-	failures  int
+	// failures in a row, since the beginning of epoch or since a steady stream.
+	failures int
+	// epoch is the newest tenure that has welcomed us.
+	epoch uint64
 	// refusals are those in a row of servers that will not have this client.
 	refusals int
 	trouble  error
@@ -67,7 +71,8 @@ const (
 	// patienceMin keeps short TTLs from taking a slow disk for a dead server.
 	patienceMin = 500 * time.Millisecond
 	patienceMax = 10 * time.Second
-	// steady is how long a stream must last to count as a success.
+	// steady is how long a stream must last to count as a success, unless it is the
+	// first one in a tenure.
 	steady = time.Second
 )
 
@@ -92,9 +97,9 @@ func (c *core) dial() {
 	wait := c.attemptTime()
 	l.dialled, l.giveUpAt = c.t, c.t+wait
 	// A server that may be about to take over shall rather keep us than be asked
-	// again and again. It speaks before we give it up, and before long: the one
-	// that we did not reach may be back.
-	if l.failures > 0 {
+	// again and again, or send us back to who serves no more. It speaks before we
+	// give it up, and before long: the one that we did not reach may be back.
+	if l.failures > 0 || l.unreached != "" {
 		a.hello.WaitNano, a.hello.Unreached = int64(min(wait-wait/4, backoffMax)), l.unreached
 	}
 	c.effects.dial = a
@@ -212,18 +217,32 @@ func (c *core) redirect(to string, why error) {
 	if c.kept() {
 		c.line.failures = 1 // the pause is behind us
 	}
-	first := c.line.failures == 0 || c.line.state == lineUp
+	up := c.line.state == lineUp
+	first := c.line.failures == 0 || up
 	by := ""
 	if c.line.attempt != nil {
 		by = c.line.attempt.server
 	}
 	c.failed(why)
 	if to == "" {
+		if up {
+			c.leave(by)
+		}
 		return
 	}
 	c.line.goTo, c.line.sentBy = to, by
 	if first {
 		c.line.dialAt = c.t
+	}
+}
+
+// leave notes that a server serves no more, and said so itself. Another is asked
+// first, and need not send us back.
+func (c *core) leave(server string) {
+	l := &c.line
+	l.unreached = server
+	if n := len(c.servers); n > 1 && c.servers[l.turn%n] == server {
+		l.turn++
 	}
 }
 
@@ -268,11 +287,19 @@ func (c *core) unreached() {
 	}
 }
 
-// up notes that a server has welcomed us.
-func (c *core) up() {
-	c.line.state = lineUp
-	c.line.upSince = c.t
-	c.line.trouble, c.line.refusals, c.line.unreached = nil, 0, ""
+// up notes that a server has welcomed us. What failed before a tenure began is no
+// reason for pauses after its end, however soon that comes: servers that are
+// restarted one after the other live shortly, and their clients are not to blame.
+// Tenures take their time, and in each of them a server that hangs up on us again
+// and again is met with the growing pause.
+func (c *core) up(epoch uint64) {
+	l := &c.line
+	if epoch > l.epoch {
+		l.epoch, l.failures = epoch, 0
+	}
+	l.state = lineUp
+	l.upSince = c.t
+	l.trouble, l.refusals, l.unreached = nil, 0, ""
 	c.session.refused = false
 }
 

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,32 @@ import (
 func TestCoreModes(t *testing.T) { runScripts(t, "modes.txt") }
 
 func TestCoreWatches(t *testing.T) { runScripts(t, "watches.txt") }
+
+// Who leaves makes room for who comes in the same turn, and nobody else does.
+func TestWhoLeavesMakesRoom(t *testing.T) {
+	s := newScript(t)
+	refused := func(o *observer) bool {
+		_, err := o.take()
+		return errors.Is(err, ErrExhausted)
+	}
+	for i := range watchesMax {
+		s.input([]string{"observe", fmt.Sprint("name ", i)})
+	}
+	s.input([]string{"unobserve", "1"})
+	s.input([]string{"unobserve", "1"})
+	s.input([]string{"observe", "a"})
+	s.input([]string{"observe", "b"})
+	s.input([]string{"observe", "name 0"})
+	s.input([]string{"observe", "a"})
+	last := s.watch[watchesMax:]
+	if refused(last[0]) || !refused(last[1]) || !refused(last[2]) || refused(last[3]) {
+		t.Errorf("one has left, and %d observe", s.c.watches.observed)
+	}
+	s.c.tick()
+	if n := len(s.c.watches.of); n != watchesMax {
+		t.Errorf("%d names are observed", n)
+	}
+}
 
 // Leaving and coming in one turn make one observation, in whichever order.
 func TestWatchesOfOneTurn(t *testing.T) {

@@ -66,6 +66,7 @@ func (c *core) refusedAcquire(r *request, w *linkpb.Refused) {
 		if call.try {
 			break
 		}
+		call.meets(refusal(w))
 		pause := max(time.Duration(w.RetryAfterNano), exhaustedPause)
 		c.askLater(r, pause+time.Duration(float64(pause)*c.jitter()))
 		return
@@ -104,11 +105,14 @@ func (c *core) askAgain() {
 // renumber moves long waiters to new numbers, with their ticket and so their
 // place, before the server must remember too many numbers behind them.
 func (c *core) renumber() {
-	if c.line.state != lineUp || c.next-c.lowest() < spreadMax {
+	spread := min(max(spreadMin, 4*uint64(len(c.requests))), spreadMax)
+	if c.line.state != lineUp || c.next < c.renumberAt || c.next-c.lowest() < spread {
 		return
 	}
+	// What cannot be moved, as a release, keeps the lowest number where it is.
+	c.renumberAt = c.next + spread/4
 	for _, n := range c.numbers() {
-		if c.next-n < spreadMax/2 {
+		if c.next-n < spread/2 {
 			break
 		}
 		r := c.requests[n]
@@ -149,7 +153,7 @@ func (c *core) sweep() {
 func (c *core) restart(cause error) {
 	old := c.numbers()
 	requests := c.requests
-	c.requests, c.next, c.low, c.again = map[uint64]*request{}, 1, 1, 0
+	c.requests, c.next, c.low, c.renumberAt, c.again = map[uint64]*request{}, 1, 1, 0, 0
 	for _, n := range old {
 		r := requests[n]
 		if r.kind != callAcquire {

@@ -10,8 +10,10 @@ import (
 const (
 	// outstandingMax bounds the acquires of one client that are not decided.
 	outstandingMax = 1 << 15
-	// spreadMax bounds how far the numbers of unfinished requests lie apart: the
-	// server remembers every number in between.
+	// spreadMin and spreadMax bound how far the numbers of unfinished requests lie
+	// apart: the server remembers every number in between. Whoever has many requests
+	// has more room, so that to move them costs a part of what it costs to ask.
+	spreadMin = 1024
 	spreadMax = 60_000
 	// exhaustedPause is the pause before a request is asked again that met a
 	// limit of the server.

@@ -23,7 +23,7 @@ import (
 //	                     names as x,y, then shared, slots=3, value=v, delay=2s
 //	release 5, check 5   calls on the lease with token 5
 //	cancel 2             the caller of call 2 gives up
-//	welcome 3s lost=5    the server greets
+//	welcome 3s lost=5    the server greets; epoch=2: in this tenure
 //	ttl 5s               a call of SetTTL
 //	open                 a Dial waits for the session
 //	left 948             so many whole milliseconds of trust must be left
@@ -149,8 +149,12 @@ func (s *script) input(f []string) {
 		if w.Session == nil {
 			w.Session = fmt.Append(nil, "s", s.c.line.id)
 		}
-		if lost, ok := strings.CutPrefix(arg(2), "lost="); ok {
-			w.Lost = []uint64{number(lost)}
+		for _, a := range f[2:] {
+			if lost, ok := strings.CutPrefix(a, "lost="); ok {
+				w.Lost = []uint64{number(lost)}
+			} else {
+				w.Epoch = number(strings.TrimPrefix(a, "epoch="))
+			}
 		}
 		s.hear(&linkpb.ServerMessage{Welcome: w})
 	case "renewed":
@@ -158,7 +162,8 @@ func (s *script) input(f []string) {
 		if len(f) > 2 {
 			ttl, _ = time.ParseDuration(f[2])
 		}
-		s.hear(&linkpb.ServerMessage{Renewal: number(f[1]), TtlNano: int64(ttl)})
+		beat, _ := time.ParseDuration(arg(3))
+		s.hear(&linkpb.ServerMessage{Renewal: number(f[1]), TtlNano: int64(ttl), BeatNano: int64(beat)})
 	case "left":
 		left := s.c.session.window.Remaining(s.c.now)
 		if shared, _ := s.c.session.standing.left(s.c.now); shared != left || left/time.Millisecond != time.Duration(number(f[1])) {
@@ -284,6 +289,9 @@ func (s *script) carryOut() {
 		}
 		if len(a.closing) > 0 {
 			text += fmt.Sprintf(" giving up %q", a.closing)
+		}
+		if a.hello.Unreached != "" {
+			text += " past " + a.hello.Unreached
 		}
 		s.say("%s", text)
 	}

@@ -40,7 +40,7 @@ func (c *core) showState() {
 }
 
 // renew sends a renewal when one is due, a tenth early or late so that many
-// clients do not fall into step.
+// clients do not fall into step, but for the server's beat.
 func (c *core) renew() {
 	if c.line.state == lineUp && c.t >= c.session.renewAt && !c.finished {
 		c.sendRenewal()
@@ -56,6 +56,15 @@ func (c *core) sendRenewal() uint64 {
 		c.session.renewAt = c.t + every*9/10 + time.Duration(float64(every/5)*c.jitter())
 	}
 	return c.effects.renewal
+}
+
+// keepBeat moves the next renewal to the server's last beat before it: what many
+// clients send at once costs their server less.
+func (c *core) keepBeat(next time.Duration) {
+	s := &c.session
+	if first := c.t + next; next > 0 && next <= linkpb.BeatGap && s.renewAt >= first {
+		s.renewAt -= (s.renewAt - first) % linkpb.BeatGap
+	}
 }
 
 // trusted hands the deadline to the leases.
@@ -88,7 +97,7 @@ func (c *core) welcome(w *linkpb.Welcome, a *attempt) {
 		return
 	}
 	c.trusted()
-	c.up()
+	c.up(w.Epoch)
 	s.renewAt = c.t + s.ttl/renewals
 	for _, n := range w.Lost {
 		if l := c.leases[guard.Token(n)]; l != nil && !l.releasing() {
@@ -117,10 +126,10 @@ func (c *core) welcome(w *linkpb.Welcome, a *attempt) {
 }
 
 // learnCell notes whose tokens are seen from now on. Those of another cell say
-// nothing about this one's.
+// nothing about this one's, nor do its epochs.
 func (c *core) learnCell(w *linkpb.Welcome) {
 	if c.cell != w.Cell {
-		c.cell, c.highest = w.Cell, 0
+		c.cell, c.highest, c.line.epoch = w.Cell, 0, 0
 	}
 }
 

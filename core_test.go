@@ -3,6 +3,7 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,8 +18,9 @@ const opened = `
 > event safe leases 0
 `
 
-func TestCore(t *testing.T)    { runScripts(t, "core.txt") }
-func TestCoreTTL(t *testing.T) { runScripts(t, "ttl.txt") }
+func TestCore(t *testing.T)     { runScripts(t, "core.txt") }
+func TestCoreTTL(t *testing.T)  { runScripts(t, "ttl.txt") }
+func TestCoreBeat(t *testing.T) { runScripts(t, "beat.txt") }
 
 func newScript(t *testing.T) *script {
 	s := &script{t: t, lease: map[guard.Token]*Lease{}}
@@ -40,7 +42,7 @@ func TestALongWaiterIsRenumbered(t *testing.T) {
 	s.input([]string{"waiting", "1"})
 	s.c.tick()
 	s.carryOut()
-	s.c.next = spreadMax
+	s.c.next = spreadMin
 	s.out = nil
 	s.c.tick()
 	s.carryOut()
@@ -50,9 +52,37 @@ func TestALongWaiterIsRenumbered(t *testing.T) {
 	s.c.next++
 	s.c.tick()
 	s.carryOut()
-	want := fmt.Sprintf("send finished %d %d:acquire(x)[ticket1]", spreadMax+1, spreadMax+1)
+	want := fmt.Sprintf("send finished %d %d:acquire(x)[ticket1]", spreadMin+1, spreadMin+1)
 	if len(s.out) != 1 || s.out[0] != want {
 		t.Fatalf("got %q, want %q", s.out, want)
+	}
+}
+
+// Many that wait are moved seldom: each has cost several requests by then. What
+// cannot be moved does not have them looked through again and again.
+func TestManyLongWaitersAreRenumberedSeldom(t *testing.T) {
+	s := newScript(t)
+	const waiting, asked = 1000, 20_000
+	for i := range waiting {
+		s.input([]string{"acquire", fmt.Sprint("x", i)})
+	}
+	s.c.tick()
+	s.carryOut()
+	moved := 0
+	for range asked {
+		s.out = nil
+		s.c.number()
+		s.c.tick()
+		s.carryOut()
+		for _, line := range s.out {
+			moved += strings.Count(line, ":acquire(")
+		}
+		if spread := s.c.next - s.c.lowest(); spread > 5*waiting {
+			t.Fatalf("unfinished requests lie %d apart", spread)
+		}
+	}
+	if moved == 0 || moved > asked {
+		t.Errorf("%d moves while %d others were asked", moved, asked)
 	}
 }
 

@@ -88,6 +88,7 @@ func (c *core) renewed(m *linkpb.ServerMessage) {
 	if !s.window.Ack(m.Renewal, min(ttl, c.ttl)) {
 		return
 	}
+	c.keepBeat(time.Duration(m.BeatNano))
 	s.granted, s.ttl = ttl, min(ttl, c.ttl)
 	c.trusted()
 	c.confirmChecks(m.Renewal)

@@ -22,7 +22,7 @@ const (
 // watch is the observation of one name, for all its observers.
 type watch struct {
 	name      string
-	observers map[*observer]struct{}
+	observers map[*observer]bool
 	// asked: the server was asked on the present stream; live: it has answered.
 	asked, live bool
 	queued      bool
@@ -32,6 +32,9 @@ type watch struct {
 // watches are the client's observations.
 type watches struct {
 	of map[string]*watch
+	// observed is how many have an observer. Those that have none are given up at
+	// the end of the turn, and take no room from who comes in the same one.
+	observed int
 	// todo are those that have to be asked for, or given up.
 	todo []*watch
 	// open is how many are asked for and not answered.
@@ -54,16 +57,19 @@ func (c *core) observe(o *observer) {
 		return
 	}
 	w := c.watches.of[o.name]
-	if w == nil {
-		if n := len(c.watches.of); n >= watchesMax {
+	if w == nil || len(w.observers) == 0 {
+		if n := c.watches.observed; n >= watchesMax {
 			o.end(fmt.Errorf("%w: this client observes %d names", ErrExhausted, n))
 			return
 		}
-		w = &watch{name: o.name, observers: map[*observer]struct{}{}}
+		c.watches.observed++
+	}
+	if w == nil {
+		w = &watch{name: o.name, observers: map[*observer]bool{}}
 		c.watches.of[o.name] = w
 		c.watches.queue(w)
 	}
-	w.observers[o] = struct{}{}
+	w.observers[o] = true
 	if w.live {
 		o.tell(w.leader)
 	}
@@ -71,11 +77,12 @@ func (c *core) observe(o *observer) {
 
 func (c *core) unobserve(o *observer) {
 	w := c.watches.of[o.name]
-	if w == nil {
+	if w == nil || !w.observers[o] {
 		return
 	}
 	delete(w.observers, o)
 	if len(w.observers) == 0 {
+		c.watches.observed--
 		c.watches.queue(w)
 	}
 }
@@ -147,6 +154,9 @@ func (c *core) endWatches(why error, which func(*watch) bool) {
 func (c *core) endWatch(w *watch, why error) {
 	for o := range w.observers {
 		o.end(why)
+	}
+	if len(w.observers) > 0 {
+		c.watches.observed--
 	}
 	clear(w.observers)
 	c.watches.queue(w)

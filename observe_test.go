@@ -331,6 +331,7 @@ func TestObservationsDoNotLeak(t *testing.T) {
 			if !errors.Is(err, pawl.ErrExhausted) {
 				t.Errorf("one too many: %v", err)
 			}
+			break
 		}
 		// On a new stream all of them are told at once, many with a value: more
 		// than the server keeps for a slow reader.

@@ -39,9 +39,9 @@ const (
 	Kind_KIND_FLOOR Kind = 3
 	// session, ttl_nano, label, identity, own, at_unix_nano.
 	Kind_KIND_SESSION_OPENED Kind = 4
-	// The client ended it; every lease of it is released: session.
+	// The client ended it; every lease of it is released: session, at_unix_nano.
 	Kind_KIND_SESSION_CLOSED Kind = 5
-	// Its time was up; every lease of it ends: session.
+	// Its time was up; every lease of it ends: session, at_unix_nano.
 	Kind_KIND_SESSION_EXPIRED Kind = 6
 	// Unheard: session, left_nano of its time.
 	Kind_KIND_SESSION_SILENT Kind = 7

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,9 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
+
+// letGoMax is how long to try to release what could not be printed.
+const letGoMax = 5 * time.Second
 
 func newAcquire() *cobra.Command {
 	var ttl, wait durationFlag
@@ -70,7 +76,8 @@ that cannot be reached are asked again while it waits, for 10s at most.
 		if !cmd.Flags().Changed("label") {
 			label = hostLabel()
 		}
-		if requestID == "" {
+		drawn := requestID == ""
+		if drawn {
 			requestID = rand.Text()
 		}
 		c, err := newClient(cmd, *servers)
@@ -91,9 +98,28 @@ that cannot be reached are asked again while it waits, for 10s at most.
 		if err != nil {
 			return err
 		}
-		return printJSON(cmd.OutOrStdout(), lease)
+		signal.Ignore(syscall.SIGPIPE) // else a reader that has gone ends us before we can let go
+		err = printJSON(cmd.OutOrStdout(), lease)
+		if err != nil && drawn {
+			err = errors.Join(err, letGo(ctx, c, lease))
+		}
+		return err
 	}
 	return cmd
+}
+
+// letGo releases a lease that nobody was told of, and that nobody can find again.
+func letGo(ctx context.Context, c *client, lease rest.LeaseBody) error {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), letGoMax)
+	defer done()
+	err := c.keep(ctx, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
+		_, err := l.Release(ctx, &linkpb.ReleaseRequest{Lease: lease.Lease})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release what was acquired, which ends by itself within %v: %w", time.Duration(lease.TTL), err)
+	}
+	return nil
 }
 
 // checkAcquire says on the spot what the server would refuse.

@@ -176,9 +176,13 @@ it, before a server is told (HUP) to read it.`,
 				return failed(exitUsage, "%v", err)
 			}
 			if open {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: others than its owner may read or write %s; chmod 600 is enough\n", shown(args[0]))
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: others than its owner may read or write %s; expected mode 600, or 640 where it is root's\n", shown(args[0]))
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d identities\n", p.Len())
+			if p.Len() == 1 {
+				fmt.Fprintln(cmd.OutOrStdout(), "1 identity")
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d identities\n", p.Len())
+			}
 			return nil
 		},
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -410,7 +409,7 @@ func TestAuthCommands(t *testing.T) {
 	want(t, 64, "auth", "new", "n", "--prefix", "p/", "--allow", "write")
 	want(t, 64, "auth", "new", "a\nb", "--prefix", "p/")
 	good := writeFile(t, "good.yaml", "identities:\n"+entry)
-	contains(t, want(t, 0, "auth", "check", good).stdout, "1 identities")
+	contains(t, want(t, 0, "auth", "check", good).stdout, "1 identity\n")
 	contains(t, want(t, 64, "auth", "check", writeFile(t, "bad.yaml", "identities:\n- nam: x")).stderr, "line 2")
 	contains(t, want(t, 0, "auth", "new", "n", "--prefix", "").stdout, "pawl_", "sha256:")
 	// Lines without a head are told what they lack.
@@ -423,11 +422,12 @@ func TestAnIdentityIsAddedToTheAuthFile(t *testing.T) {
 	file := filepath.Join(dir, "auth.yaml")
 	out := func(name string) string { return filepath.Join(dir, name+".credential") }
 	for n, name := range []string{"a", "b"} {
+		there := []string{"1 identity\n", "2 identities\n"}[n]
 		r := want(t, 0, "auth", "new", name, "--prefix", name+"/", "--out", out(name), "--file", file)
 		if r.stdout != "" || !strings.Contains(r.stderr, "HUP") {
 			t.Errorf("it says %+v", r)
 		}
-		if r := want(t, 0, "auth", "check", file); r.stderr != "" || r.stdout != strconv.Itoa(n+1)+" identities\n" {
+		if r := want(t, 0, "auth", "check", file); r.stderr != "" || r.stdout != there {
 			t.Errorf("the file is found to be %+v", r)
 		}
 	}

@@ -163,11 +163,11 @@ func explainPostgres(err error) (code int, advice string) {
 	case unconnected:
 		return exitUnavailable, ""
 	case errors.Is(err, pgguard.ErrNotInstalled):
-		return exitData, "; \"pawl guard ddl --dialect postgres\" prints what makes it"
+		return exitData, "; \"pawl guard ddl --dialect postgres\" prints what makes it, and what brings an older one up to date"
 	case errors.Is(err, pgguard.ErrBusy):
 		return exitNotAcquired, ""
 	case errors.Is(err, pgguard.ErrForbidden):
-		return exitDenied, ""
+		return exitDenied, "; in psql, as the role that made the guard: SELECT pawl.admit('ROLE'), which gives pawl.claim and the sight of marks"
 	case !said:
 		return exitUnavailable, ""
 	}

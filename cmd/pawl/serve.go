@@ -207,6 +207,9 @@ func (v *serveFlags) settle(cmd *cobra.Command) error {
 	v.o.Version, v.o.Released = versionText(), released
 	v.o.Clock = clock.System()
 	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.value, v.logLevel.value)
+	service := os.Getenv("NOTIFY_SOCKET")
+	v.o.Begun = func() { v.tell(service, "READY=1") }
+	v.o.Ending = func() { v.tell(service, "STOPPING=1") }
 	return nil
 }
 
@@ -215,9 +218,19 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	_ = least.UnmarshalText([]byte(level)) // one of our own words
 	o := &slog.HandlerOptions{Level: least}
 	if format == "json" {
+		o.ReplaceAttr = spelled
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// spelled writes a duration as Go does, as all other JSON of ours has it, instead of
+// as a number without a unit.
+func spelled(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 func (v *serveFlags) serve(cmd *cobra.Command) error {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -170,3 +172,12 @@ func TestMetricsHaveNoNames(t *testing.T) {
 }
 
 func second(_ int, text string) string { return text }
+
+// Durations in the log are as Go writes them, in either form of it.
+func TestDurationsOfTheLog(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var log bytes.Buffer
+		newLogger(&log, format, "info").Info("serving", "after", 1500*time.Millisecond, "n", 3)
+		contains(t, log.String(), "1.5s", "3")
+	}
+}

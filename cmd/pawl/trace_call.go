@@ -27,14 +27,7 @@ type laps struct {
 
 // lap is how long the last one was where; server are the rooms of the server.
 func (l *laps) lap(token guard.Token, server []time.Duration) lap {
-	x := lap{token: token, total: l.had.Raw - l.asked.Raw}
-	var there time.Duration
-	for _, d := range server {
-		there += d
-	}
-	x.each = append(x.each, l.sent.Raw-l.asked.Raw, max(l.came.Raw-l.sent.Raw-there, 0))
-	x.each = append(append(x.each, server...), l.had.Raw-l.came.Raw)
-	return x
+	return lapOf(token, []clock.Reading{l.asked, l.sent}, server, l.came, l.had)
 }
 
 // byCalls follows the unary call.

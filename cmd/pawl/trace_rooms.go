@@ -9,7 +9,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/hook"
+	"github.com/pawlproject/pawl/internal/clock"
 )
 
 // traceRoom is one and what happens there.
@@ -62,17 +62,21 @@ func serverStretches(s *linkpb.Trace) (each []time.Duration) {
 	return each
 }
 
-// stretches are the times of one trace over a stream, a number for each of the
-// rooms, and the total.
-func stretches(t hook.Trace) (each []time.Duration, total time.Duration) {
-	server := serverStretches(t.Server)
-	var there time.Duration
-	for _, d := range server {
-		there += d
+// lapOf puts a lap together. out are the readings of the client's clock from when it
+// was asked until it had sent, server the rooms of the server; came is when the answer
+// was there, had when the caller had it.
+func lapOf(token guard.Token, out []clock.Reading, server []time.Duration, came, had clock.Reading) lap {
+	x := lap{token: token, total: had.Raw - out[0].Raw}
+	for i, at := range out[1:] {
+		x.each = append(x.each, at.Raw-out[i].Raw)
 	}
-	each = []time.Duration{t.Taken.Raw - t.Asked.Raw, t.Sent.Raw - t.Taken.Raw, max(t.Received.Raw-t.Sent.Raw-there, 0)}
-	each = append(append(each, server...), t.Handed.Raw-t.Received.Raw)
-	return each, t.Handed.Raw - t.Asked.Raw
+	wire := came.Raw - out[len(out)-1].Raw
+	for _, d := range server {
+		wire -= d
+	}
+	x.each = append(append(x.each, max(wire, 0)), server...)
+	x.each = append(x.each, had.Raw-came.Raw)
+	return x
 }
 
 // traceTimes are what several traces say of one room.

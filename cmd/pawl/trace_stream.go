@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
 )
 
@@ -27,11 +29,13 @@ func (t *tracing) overStream(ctx context.Context, cell target) (way, error) {
 		if last == nil || last.Server == nil {
 			return lap{}, untold()
 		}
-		x := lap{token: l.Token()}
-		x.each, x.total = stretches(*last)
-		return x, nil
+		return streamLap(l.Token(), *last), nil
 	}
 	return way{rooms: streamRooms, once: once, end: func() { parting(c, partingMax) }}, nil
+}
+
+func streamLap(token guard.Token, t hook.Trace) lap {
+	return lapOf(token, []clock.Reading{t.Asked, t.Taken, t.Sent}, serverStretches(t.Server), t.Received, t.Handed)
 }
 
 // throughSDK acquires and releases.

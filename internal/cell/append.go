@@ -53,7 +53,7 @@ func (l *loop) append(ctx context.Context, b batch) error {
 		}
 		if tries == 1 {
 			l.tenure.intake.wake()
-			l.cell.o.Logger.Warn(what, "batch", b.number, "err", err)
+			l.cell.o.Logger.Warn(what, "batch", b.number, "error", err)
 		}
 		if !pause(ctx, l.clock) {
 			return ctx.Err()

@@ -44,6 +44,12 @@ func (x *call) Receive(_ uint64, a locktable.Answer) {
 	}
 }
 
+// Gone makes it a Leaver. An answer that comes too late may still be of use: late is
+// what takes it.
+func (x *call) Gone(locktable.Answer) bool {
+	return x.late == nil && x.state.Load() == callAbandoned
+}
+
 // abandon says that nobody waits any more; false: the answer is there.
 func (x *call) abandon() bool { return x.state.CompareAndSwap(callWaits, callAbandoned) }
 

@@ -50,6 +50,9 @@ type Cell struct {
 	stats Stats
 	// rolledBack: it has been told once that the store lost grants, or the cell.
 	rolledBack atomic.Bool
+	// stoodBy: another server was seen to be active. Only claim's watch writes it,
+	// and has ended when it is read.
+	stoodBy bool
 
 	// mu guards the tenure that is being served, and everybody who must be told
 	// when it ends.

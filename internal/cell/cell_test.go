@@ -354,6 +354,9 @@ func TestStandbyTakesOver(t *testing.T) {
 		if _, err := a.Acquire(ctx, cell.AcquireRequest{Names: []string{"x"}}); reasonOf(err) != locktable.Unavailable {
 			t.Errorf("the deposed server answered: %v", err)
 		}
+		if st, err := a.Status(ctx); err != nil || st.Epoch != 0 || st.Role() != cell.RoleStandby {
+			t.Errorf("the deposed server says %+v, %v", st.Info, err)
+		}
 		a.stop()
 	})
 }

@@ -13,7 +13,8 @@
 //     after the receipt of every renewal that was ever answered (I5).
 //   - Answers leave in the order in which they were decided, with one exception:
 //     while the store is full, what shows nothing of the records that it refuses
-//     goes before what does (step_full.go says why it may).
+//     goes before what does (step_full.go says why it may). Of very many that wait,
+//     those to whom nobody listens any more are dropped (step_waiting.go).
 //   - A session ends only by usable time: time in which the store confirmed the
 //     tenure. A stalled server or store ends nobody.
 //   - Renewals, releases and cancels are never refused for want of room and
@@ -27,7 +28,7 @@
 // without its server knowing, and whatever that server then decides is refused
 // by the store and never answered.
 //
-// The step (step.go, step_full.go, usable.go) is pure; the loop that waits is in
-// run.go and append.go. An acquire that asks for it is followed (trace.go); it is
-// decided and answered as every other.
+// The step (step.go, step_full.go, step_waiting.go, usable.go) is pure; the loop that
+// waits is in reign.go, run.go and append.go. An acquire that asks for it is followed
+// (trace.go); it is decided and answered as every other.
 package cell

@@ -45,6 +45,12 @@ func TestFullStore(t *testing.T) {
 			refused("an acquire", err)
 			_, _, err = s.OpenSession(t.Context(), ttl, "")
 			refused("a new session", err)
+			p, err := s.List(t.Context(), locktable.List{Name: "kept"})
+			if err != nil || len(p.Locks) != 1 || p.Locks[0].Holders[0].Token != kept.Granted.Token {
+				t.Errorf("what is held, on a full store: %+v %v", p, err)
+			}
+			_, err = s.List(t.Context(), locktable.List{})
+			refused("a listing of what is being released", err)
 			if st, err := s.Status(t.Context()); err != nil || st.Leases != 2 {
 				t.Errorf("status on a full store: %+v %v", st, err)
 			}

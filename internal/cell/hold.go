@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/store"
 )
 
 // holdPace is how often the store is asked who is the active server while callers
@@ -14,9 +16,13 @@ const holdPace = 100 * time.Millisecond
 type lobby struct {
 	mu     sync.Mutex
 	guests int
-	// link is where the active server is reached, as the store said last.
-	link string
-	// turned is closed when that changes, or when this server begins to serve.
+	// link is where the active server is reached, as the store said last; known: it
+	// has said so since the first guest came.
+	link  string
+	known bool
+	// moves counts how often a known link has changed.
+	moves int
+	// turned is closed when the link changes, or when this server begins to serve.
 	turned chan struct{}
 	// leave ends the asking.
 	leave context.CancelFunc
@@ -25,13 +31,13 @@ type lobby struct {
 // Hold keeps a caller that would rather wait here than ask again: a thousand of
 // them cost one question to the store at a time. It returns when this server
 // serves; when the active server is another than unreached, where the caller
-// found nobody, with its link, unless Info names that one already; when nothing of
-// that came while the caller has patience, or in twice the active-ttl; or with ctx.
+// found nobody, with its link, unless Info names that one already; when it is that
+// one again, after it was seen to serve no more; when nothing of that came while the
+// caller has patience, or in twice the active-ttl; or with ctx.
 //
 // A take-over between the look and the wait is not missed: the channel is taken
-// before the look. A caller that is held while unreached is started again is let
-// go when the time is over; a server that starts again waits for its turn as this
-// one does.
+// before the look. A caller that is held while unreached is killed and started again
+// is let go when the time is over: the store shows nothing of that.
 func (c *Cell) Hold(ctx context.Context, unreached string, patience time.Duration) (link string) {
 	if to := c.Info().ActiveLink; c.serving() != nil || to != "" && to != unreached {
 		return ""
@@ -39,14 +45,14 @@ func (c *Cell) Hold(ctx context.Context, unreached string, patience time.Duratio
 	late := c.o.Clock.NewTimer()
 	defer late.Stop()
 	late.Reset(min(patience, 2*c.o.ActiveTTL))
-	c.lobby.enter(c)
+	before := c.lobby.enter(c)
 	defer c.lobby.exit()
 	for {
-		turned, to := c.lobby.look()
+		turned, to, moves := c.lobby.look()
 		switch {
 		case c.serving() != nil:
 			return ""
-		case to != "" && to != unreached:
+		case to != "" && (to != unreached || moves > before):
 			return to
 		}
 		select {
@@ -59,17 +65,19 @@ func (c *Cell) Hold(ctx context.Context, unreached string, patience time.Duratio
 	}
 }
 
-// enter counts a caller in. The first has the store asked.
-func (l *lobby) enter(c *Cell) {
+// enter counts a caller in, and says how often the active server had changed. The
+// first has the store asked.
+func (l *lobby) enter(c *Cell) (moves int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.guests++; l.guests > 1 {
-		return
+		return l.moves
 	}
-	l.link = ""
+	l.link, l.known = "", false
 	var asking context.Context
 	asking, l.leave = context.WithCancel(context.Background())
-	go c.lookOut(asking)
+	go c.lookEvery(asking, holdPace, func(active store.Node) { l.tell(active.Link) })
+	return l.moves
 }
 
 func (l *lobby) exit() {
@@ -80,13 +88,13 @@ func (l *lobby) exit() {
 	}
 }
 
-func (l *lobby) look() (turned <-chan struct{}, link string) {
+func (l *lobby) look() (turned <-chan struct{}, link string, moves int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.turned == nil {
 		l.turned = make(chan struct{})
 	}
-	return l.turned, l.link
+	return l.turned, l.link, l.moves
 }
 
 // turn lets those who are held look again.
@@ -103,26 +111,12 @@ func (l *lobby) turn() {
 func (l *lobby) tell(link string) {
 	l.mu.Lock()
 	news := l.link != link
-	l.link = link
+	if news && l.known {
+		l.moves++
+	}
+	l.link, l.known = link, true
 	l.mu.Unlock()
 	if news {
 		l.turn()
-	}
-}
-
-// lookOut asks the store until nobody is held any more.
-func (c *Cell) lookOut(ctx context.Context) {
-	t := c.o.Clock.NewTimer()
-	defer t.Stop()
-	for {
-		if n, err := c.elsewhere(ctx); err == nil && ctx.Err() == nil {
-			c.lobby.tell(n.Link)
-		}
-		t.Reset(holdPace)
-		select {
-		case <-t.C():
-		case <-ctx.Done():
-			return
-		}
 	}
 }

@@ -60,6 +60,45 @@ func TestHeldUntilATakeOver(t *testing.T) {
 	})
 }
 
+// modest never takes over.
+type modest struct{ store.Store }
+
+func (modest) Claim(ctx context.Context, _ store.Node, _ store.Nonce, _ func(uint64, store.Nonce) []byte) (store.Tenure, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Who was served by a server that ended its tenure goes back to it when that one has
+// the next tenure, too: it need not wait until its patience is at an end.
+func TestHeldUntilTheSameOneServesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		a := start(t, disk, "a", false)
+		a.up(t)
+		k := clock.Bubble()
+		b := &server{store: disk.Store(memstore.Options{Clock: k, ActiveTTL: activeTTL}), end: make(chan error, 1)}
+		defer b.store.Close()
+		b.Cell = cell.New(cell.Options{Store: modest{b.store}, Node: store.Node{ID: [16]byte{'b'}, Link: "b"}, Clock: k, Name: "test", ActiveTTL: activeTTL})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { b.end <- b.Run(ctx) }()
+		defer func() {
+			cancel()
+			<-b.end
+		}()
+		time.Sleep(2 * activeTTL)
+		held := b.hold(t.Context(), "a")
+		time.Sleep(activeTTL / 3)
+		a.stop()
+		time.Sleep(activeTTL / 3)
+		again := start(t, disk, "a", false)
+		defer again.stop()
+		again.up(t)
+		if got := <-held; got.link != "a" || got.after > activeTTL {
+			t.Errorf("let go after %v, to %q", got.after, got.link)
+		}
+	})
+}
+
 // Nobody is held who has somewhere to go, or longer than is said.
 func TestNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

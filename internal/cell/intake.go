@@ -2,8 +2,7 @@ package cell
 
 import (
 	"cmp"
-	"context"
-	"slices"
+	"container/list"
 	"sync"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -58,15 +57,9 @@ type crowd struct {
 	lines    []*line
 	queued   int
 	// urgent is the weight of its urgent commands, decided ones left out; held are
-	// those who wait for room for more, in their turn.
+	// the reservations of those who wait for room for more, in their turn.
 	urgent int
-	held   []*reservation
-}
-
-// reservation waits for room for urgent commands.
-type reservation struct {
-	weight int
-	given  chan struct{} // closed when there is room, which is taken then
+	held   list.List
 }
 
 // part is urgent commands that came together; those of who has no name weigh
@@ -88,61 +81,6 @@ type line struct {
 
 func newIntake() *intake {
 	return &intake{ready: make(chan struct{}, 1), later: make(chan struct{}, 1), crowds: map[string]*crowd{}}
-}
-
-// reserve makes room for urgent commands of an identity, which addOf and renew
-// take up, or waits for it. Who has no name is everybody, and has room. False: ctx has
-// ended.
-func (in *intake) reserve(ctx context.Context, identity string, weight int) bool {
-	if identity == "" || weight == 0 {
-		return true
-	}
-	in.mu.Lock()
-	if in.shut {
-		in.mu.Unlock()
-		return true
-	}
-	k := in.crowd(identity)
-	if len(k.held) == 0 && k.urgent < urgentMax {
-		k.urgent += weight
-		in.mu.Unlock()
-		return true
-	}
-	r := &reservation{weight: weight, given: make(chan struct{})}
-	k.held = append(k.held, r)
-	in.mu.Unlock()
-	select {
-	case <-r.given:
-		return true
-	case <-ctx.Done():
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if i := slices.Index(k.held, r); i >= 0 {
-		k.held = slices.Delete(k.held, i, i+1)
-	} else {
-		k.ease(weight)
-	}
-	return false
-}
-
-// waive gives room back that nothing takes up.
-func (in *intake) waive(identity string, weight int) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if !in.shut && identity != "" && weight > 0 {
-		in.crowd(identity).ease(weight)
-	}
-}
-
-func (k *crowd) ease(weight int) {
-	k.urgent -= weight
-	n := 0
-	for ; n < len(k.held) && k.urgent < urgentMax; n++ {
-		k.urgent += k.held[n].weight
-		close(k.held[n].given)
-	}
-	k.held = slices.Delete(k.held, 0, n)
 }
 
 // add takes in urgent commands that nobody is held up for; false: the intake is
@@ -387,10 +325,7 @@ func (in *intake) close() {
 	defer in.mu.Unlock()
 	in.shut = true
 	for _, k := range in.crowds { //tidy:unordered each is let go
-		for _, r := range k.held {
-			close(r.given)
-		}
-		k.held = nil
+		k.letGo()
 	}
 	in.parts, in.urgent, in.ring, in.crowds, in.queued = nil, nil, nil, nil, 0
 	in.relieve()

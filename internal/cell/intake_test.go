@@ -233,7 +233,7 @@ func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 			break
 		}
 	}
-	if k := in.crowds["flood"]; k.urgent != 0 || len(k.held) != 0 || len(in.parts) != 0 {
+	if k := in.crowds["flood"]; k.urgent != 0 || k.held.Len() != 0 || len(in.parts) != 0 {
 		t.Errorf("all is decided, and %d weigh on it; %d parts", k.urgent, len(in.parts))
 	}
 	if !in.reserve(t.Context(), "flood", urgentMax) {

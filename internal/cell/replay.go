@@ -47,6 +47,9 @@ func replay(ctx context.Context, t store.Tenure, limits locktable.Limits) (*repl
 		return nil, fmt.Errorf("replay: %w: batch %d is missing, %d was known durable", store.ErrDamaged, head+1, r.durable)
 	case head == 0:
 		return nil, fmt.Errorf("replay: %w: a tenure without a log", store.ErrDamaged)
+	case r.table.Epoch() >= t.Epoch():
+		return nil, fmt.Errorf("replay: %w: the log goes on to epoch %d and the tenure is of epoch %d: its key was set back",
+			store.ErrDamaged, r.table.Epoch(), t.Epoch())
 	}
 	r.table.Settle()
 	return r, nil

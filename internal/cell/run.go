@@ -1,9 +1,7 @@
 package cell
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -18,145 +16,15 @@ import (
 const (
 	// tick is how often the loop turns while a session lives.
 	tick = 100 * time.Millisecond
-	// renewalGap is how long the renewal of a session with patientTTL or more waits
+	// renewalGap is how long the renewal of a session with PatientTTL or more waits
 	// at most for others to share its turn, its Confirm and the writes to their
 	// connection: less than what its client notices, by far.
 	renewalGap = 50 * time.Millisecond
-	patientTTL = 10 * time.Second
+	// PatientTTL is from which TTL on renewals wait for each other.
+	PatientTTL = 10 * time.Second
 	// resignMax bounds the farewell of a clean stop.
 	resignMax = 5 * time.Second
 )
-
-// Run claims tenures and serves them until ctx ends; then it resigns and
-// returns nil. Any other end is an error: store.ErrDamaged, store.ErrRolledBack,
-// or what the store said.
-func (c *Cell) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := c.reign(ctx)
-		switch {
-		case ctx.Err() != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrRolledBack):
-			return nil
-		case errors.Is(err, store.ErrFenced):
-			c.o.Logger.Warn("tenure over; claiming the next one", "epoch", c.Info().Epoch, "err", err)
-		default:
-			return err
-		}
-	}
-	return nil
-}
-
-// reign claims one tenure and serves it to its end.
-func (c *Cell) reign(ctx context.Context) error {
-	var nonce store.Nonce
-	rand.Read(nonce[:])
-	var fresh *core
-	first := func(epoch uint64, nonce store.Nonce) []byte {
-		fresh = newCore(locktable.New(c.o.Limits), epoch, nonce)
-		var secret [32]byte
-		rand.Read(secret[:])
-		fresh.table.Found(cmp.Or(c.o.CellID, NewID(c.o.Name)), secret[:], &fresh.decided)
-		return fresh.opening(c.o.Clock.Wall(), c.o.TokenFloor)
-	}
-	t, err := c.claim(ctx, nonce, first)
-	if err != nil {
-		return fmt.Errorf("claim a tenure: %w", err)
-	}
-	l := &loop{cell: c, store: t, clock: c.o.Clock}
-	start := l.clock.Now()
-	if t.Opened() {
-		l.core = fresh
-	} else if l.core, l.growth, err = c.takeOver(ctx, t); err != nil {
-		return errors.Join(err, l.resign())
-	}
-	if c.o.Ended != nil {
-		l.core.table.Witness(&witness{c.o.Ended})
-	}
-	if lost := c.Info().Cell; t.Opened() && lost != "" {
-		// Whoever deleted it may not know what it was. Guards keep the lost one's id.
-		c.rolledBack.Store(true)
-		c.o.Logger.Error("store_rolled_back: the store has nothing more of the cell that was served here; one is founded anew",
-			"lost", lost, "cell", l.core.table.Cell())
-	}
-	l.core.begun(l.clock.Now())
-	c.stats.Tenures.Add(1)
-	c.o.Logger.Info("serving", "cell", l.core.table.Cell(), "epoch", t.Epoch(), "token", l.core.table.Counts().Counter,
-		"leases", l.core.table.Counts().Leases, "after", l.clock.Now().Longer(start).Round(time.Millisecond))
-	return l.serve(ctx)
-}
-
-// claim waits for its turn, and tells meanwhile who is active.
-func (c *Cell) claim(ctx context.Context, nonce store.Nonce, first func(uint64, store.Nonce) []byte) (store.Tenure, error) {
-	watch, stop := context.WithCancel(ctx)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		c.follow(watch)
-	}()
-	defer func() {
-		stop()
-		<-gone
-	}()
-	return c.o.Store.Claim(ctx, c.o.Node, nonce, first)
-}
-
-// follow keeps Info up to date while another server is active, and writes down
-// once that this one stands by.
-func (c *Cell) follow(ctx context.Context) {
-	told := false
-	t := c.o.Clock.NewTimer()
-	defer t.Stop()
-	for {
-		if n, err := c.elsewhere(ctx); err == nil {
-			info := c.Info()
-			info.ActiveLink, info.ActiveHTTP = n.Link, n.HTTP
-			c.info.Store(&info)
-			if !told && info.Role() == RoleStandby {
-				told = true
-				c.o.Logger.Info("standing by", "active_link", n.Link, "active_http", n.HTTP)
-			}
-		}
-		t.Reset(c.o.ActiveTTL / 2)
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C():
-		}
-	}
-}
-
-// elsewhere returns the active server as far as the store knows it. An earlier
-// run of this node is none: nobody serves at its addresses before this one does.
-func (c *Cell) elsewhere(ctx context.Context) (store.Node, error) {
-	n, err := c.o.Store.Active(ctx)
-	if n.ID == c.o.Node.ID {
-		n = store.Node{}
-	}
-	return n, err
-}
-
-// takeOver reads the log and lands the opening batch behind its head.
-func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, growth, error) {
-	r, err := replay(ctx, t, c.o.Limits)
-	for err != nil {
-		if final(err) || !pause(ctx, c.o.Clock) {
-			return nil, growth{}, err
-		}
-		c.o.Logger.Warn("reading the log failed, trying again", "err", err)
-		r, err = replay(ctx, t, c.o.Limits)
-	}
-	k := newCore(r.table, t.Epoch(), t.Nonce())
-	k.last, k.durable, k.sum = r.head, r.head, r.sum
-	raw := k.opening(c.o.Clock.Wall(), c.o.TokenFloor)
-	for {
-		err := t.Open(ctx, k.last, raw)
-		if err == nil {
-			return k, r.growth, nil
-		}
-		if final(err) || !pause(ctx, c.o.Clock) {
-			return nil, growth{}, fmt.Errorf("open the tenure with batch %d: %w", k.last, err)
-		}
-	}
-}
 
 // loop waits for what happens and has the core decide.
 type loop struct {
@@ -410,7 +278,7 @@ func (l *loop) snapped(x snapped) {
 	l.busy--
 	l.snapping = false
 	if x.err != nil {
-		l.cell.o.Logger.Warn("snapshot", "err", x.err)
+		l.cell.o.Logger.Warn("snapshot", "error", x.err)
 		// Not again with the next batch: freezing costs time.
 		l.growth.batches, l.growth.bytes = l.growth.batches/2, l.growth.bytes/2
 		return

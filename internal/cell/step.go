@@ -56,7 +56,13 @@ type core struct {
 
 	decided locktable.Decided
 	open    []*recordpb.Event
+	// changed is what the open events change; spare is room for the next ones.
+	changed changed
+	spare   []string
 	groups  []group
+	// waiting counts the answers of the groups; more than roomy have those dropped
+	// whose receivers are gone.
+	waiting, roomy int
 
 	wantSnapshot bool
 	frozen       *snapshot
@@ -69,9 +75,10 @@ type core struct {
 
 // flight is a batch on its way: the turn in which its append began.
 type flight struct {
-	turn   uint64
-	landed bool
-	raw    []byte
+	turn    uint64
+	landed  bool
+	raw     []byte
+	changed changed
 }
 
 // group is the answers of a turn. They leave when batch need is durable and
@@ -112,7 +119,7 @@ type actions struct {
 }
 
 func newCore(t *locktable.Table, epoch uint64, nonce store.Nonce) *core {
-	return &core{table: t, epoch: epoch, nonce: nonce, flying: map[uint64]*flight{}}
+	return &core{table: t, epoch: epoch, nonce: nonce, flying: map[uint64]*flight{}, roomy: roomyMin}
 }
 
 // opening closes the tenure's first batch; the caller lands it.
@@ -179,13 +186,16 @@ func (c *core) gather() {
 	if c.stuck != nil {
 		c.stuck.note(c.decided.Events)
 	}
+	c.mind()
 	need := c.last
 	if len(c.open) > 0 {
 		need = 0
 	}
 	if len(c.decided.Replies) > 0 || len(c.decided.Events) > 0 {
 		c.groups = append(c.groups, group{turn: c.turn, need: need, replies: c.decided.Replies, events: len(c.decided.Events), counts: c.table.Counts()})
+		c.waiting += len(c.decided.Replies)
 		c.decided.Replies = nil
+		c.makeRoom()
 	}
 	clear(c.decided.Events)
 	c.decided.Events = c.decided.Events[:0]
@@ -212,6 +222,7 @@ func (c *core) close() {
 		if rest > 0 {
 			continue
 		}
+		c.flying[c.last].changed, c.changed, c.spare = c.changed, changed{names: c.spare}, nil
 		for i := len(c.groups) - 1; i >= 0 && c.groups[i].need == 0; i-- {
 			c.groups[i].need = c.last
 		}
@@ -249,6 +260,8 @@ func (c *core) landed(number uint64) {
 		}
 		delete(c.flying, c.durable+1)
 		c.durable++
+		clear(f.changed.names)
+		c.spare = f.changed.names[:0]
 	}
 	c.close()
 	c.settle()
@@ -284,6 +297,7 @@ func (c *core) settle() {
 			break
 		}
 		n++
+		c.waiting -= len(g.replies)
 	}
 	if n > 0 {
 		c.out.deliver = append(c.out.deliver, c.groups[:n]...)

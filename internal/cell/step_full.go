@@ -21,6 +21,8 @@ import (
 //	a check        when none of them is about the session or a lease of it
 //	a refusal      for want of room: it shows nothing at all
 //	an Alive       likewise
+//	a listing      when none of them changes a name that it shows, or would show
+//	observers      are told of a name when none of them changes it
 //
 // All of them wait for a Confirm, as ever; it is a read.
 //
@@ -48,19 +50,37 @@ import (
 // session; a break by force that waits is told to its holder when its record is
 // durable, as ever.
 //
+// To promise such a session less was considered and left out. The log gives it r, and
+// its renewals could be answered with r for a TTL, which the next tenure keeps. But
+// what the log gives is the least of all that may turn out to be durable, and would
+// have to be kept beside what is decided; r is two thirds of the TTL at first, and less
+// with each time that the silence was logged; and its client would renew by a TTL
+// that no record has. A session that was out of touch for a third of its TTL when the
+// store turned full is lost with its time, as it is with a server that does not answer.
+//
+// A listing shows the table as it is decided. When no record that waits changes a
+// name of it, that is what the durable log says of those names, too: a name is as
+// its own leases are. One that was free and is to be held, or the other way round, is
+// among the changed names, whether it is in the table or not. What is not the log's,
+// who waits and how long a holder has left, is this server's own to tell. A listing
+// that may not go is refused at once: by name, or by a longer prefix, other names can
+// be seen. Only those wait that were decided before the store was known to be full.
+//
 // The order of answers to one stream does not suffer: requests are answered by
-// number, renewals cover earlier ones, and a stream is greeted before it is heard.
+// number, renewals cover earlier ones, a stream is greeted before it is heard, and
+// what is told of one name waits from one answer on.
 //
 // Nobody new is taken in meanwhile: acquires and new sessions are refused, so that
 // nobody waits for the operator without knowing. What waits is of those who were there
-// before: releases, at most one of each lease, and answers that show the table, whose
-// callers have given up by then.
+// before: releases, at most one of each lease, and answers that show the table, until
+// their callers give up.
 
 // The words in which a core refuses for want of room. The table has others: what it
 // refuses may show what is stuck.
 const (
 	nearlyFull = "the store is nearly full; renewals, releases and reads go on"
 	fullNow    = "the store is full and takes no writes until its operator makes room; renewals go on, releases wait"
+	unlistable = "the store is full, and what is asked for shows what could not be written; other names can be listed"
 )
 
 // stuck is what a core knows of records that a full store refuses.
@@ -69,6 +89,28 @@ type stuck struct {
 	about map[locktable.ID]bool
 	// passed: groups before this one were looked through.
 	passed int
+	// since is the last turn before: what is listed later shows nothing that is stuck.
+	since uint64
+	// changed are the names that they change.
+	changed locktable.Changed
+}
+
+// changed are the names that records change; unnamed: and others.
+type changed struct {
+	names   []string
+	unnamed bool
+}
+
+// mind takes note of the names that were changed since it did last.
+func (c *core) mind() {
+	d := &c.decided
+	c.changed.names = append(c.changed.names, d.Changed...)
+	c.changed.unnamed = c.changed.unnamed || d.Unnamed
+	if c.stuck != nil {
+		c.stuck.changed.Add(d.Changed, d.Unnamed)
+	}
+	clear(d.Changed)
+	d.Changed, d.Unnamed = d.Changed[:0], false
 }
 
 // full notes that the store refuses a batch for want of room. It ends with the
@@ -77,15 +119,17 @@ func (c *core) full() {
 	if c.stuck != nil || c.durable == c.last {
 		return
 	}
-	c.stuck = &stuck{about: map[locktable.ID]bool{}}
+	c.stuck = &stuck{about: map[locktable.ID]bool{}, since: c.turn}
 	for n := c.durable + 1; n <= c.last; n++ {
 		b, _, err := store.OpenBatch(c.flying[n].raw)
 		if err != nil {
 			panic(fmt.Errorf("cell: read batch %d, which is on its way: %w", n, err))
 		}
 		c.stuck.note(b.Events)
+		c.stuck.changed.Add(c.flying[n].changed.names, c.flying[n].changed.unnamed)
 	}
 	c.stuck.note(c.open)
+	c.stuck.changed.Add(c.changed.names, c.changed.unnamed)
 	c.settle()
 }
 
@@ -116,13 +160,14 @@ func (c *core) pass() {
 		early := group{turn: g.turn, early: true}
 		var rest []locktable.Reply
 		for _, r := range g.replies {
-			if s.lets(r.Answer) {
+			if s.lets(g.turn, r.Answer) {
 				early.replies = append(early.replies, r)
 			} else {
 				rest = append(rest, r)
 			}
 		}
 		if len(early.replies) > 0 {
+			c.waiting -= len(early.replies)
 			c.out.deliver = append(c.out.deliver, early)
 		}
 		if g.replies = rest; len(rest) > 0 || g.events > 0 {
@@ -133,8 +178,9 @@ func (c *core) pass() {
 	c.groups = slices.Delete(c.groups, s.passed, at)
 }
 
-// lets reports whether an answer shows nothing of the records that are stuck.
-func (s *stuck) lets(a locktable.Answer) bool {
+// lets reports whether an answer of a turn shows nothing of the records that are
+// stuck.
+func (s *stuck) lets(turn uint64, a locktable.Answer) bool {
 	switch a := a.(type) {
 	case locktable.Renewed:
 		itself, named := s.about[a.Session]
@@ -152,12 +198,16 @@ func (s *stuck) lets(a locktable.Answer) bool {
 	case locktable.Closed:
 		return a.Message == fullNow
 	case locktable.Refused:
-		return a.Message == fullNow || a.Message == nearlyFull
+		return a.Message == fullNow || a.Message == nearlyFull || a.Message == unlistable
+	case locktable.Observed:
+		return !s.changed.Has(a.Name)
+	case locktable.Page:
+		return turn > s.since
 	}
 	return false
 }
 
-// turnedAway refuses what would open a session.
+// turnedAway refuses what would open a session, or list what is stuck.
 func (c *core) turnedAway(x locktable.Command) bool {
 	switch x := x.(type) {
 	case locktable.Attach:
@@ -168,6 +218,12 @@ func (c *core) turnedAway(x locktable.Command) bool {
 	case locktable.OpenSession:
 		c.reply(x.Ref, 0, locktable.Refused{Reason: locktable.Exhausted, Message: fullNow})
 		return true
+	case locktable.List:
+		c.mind()
+		if c.stuck.changed.Touches(x) {
+			c.reply(x.Ref, 0, locktable.Refused{Reason: locktable.Exhausted, Message: unlistable})
+			return true
+		}
 	}
 	return false
 }

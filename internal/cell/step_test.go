@@ -152,7 +152,23 @@ func (s *stepper) step(line string) {
 		case "release":
 			urgent = append(urgent, locktable.Release{Ref: w[1], Lease: stepID(w[1] + w[2])})
 		case "list":
-			urgent = append(urgent, locktable.List{Ref: w[1]})
+			l := locktable.List{Ref: w[1]}
+			if len(w) > 3 {
+				l.After = w[3]
+			}
+			if len(w) > 2 {
+				l.Prefix, _ = strings.CutSuffix(w[2], "*")
+				if !strings.HasSuffix(w[2], "*") {
+					l.Name = w[2]
+				}
+			}
+			urgent = append(urgent, l)
+		case "attach":
+			urgent = append(urgent, locktable.Attach{Ref: w[1], New: stepID(w[1]), Generation: 1, TTL: time.Hour})
+		case "observe":
+			urgent = append(urgent, locktable.Observe{Ref: w[1], Session: stepID(w[1]), Generation: 1, Name: w[2]})
+		case "close":
+			urgent = append(urgent, locktable.Close{Ref: w[1], Session: stepID(w[1])})
 		case "many":
 			for i := range s.number(w[1]) {
 				id := fmt.Sprintf("many %d", i)
@@ -195,6 +211,12 @@ func (s *stepper) actions() (out []string) {
 				answer += " " + string(a.Reason)
 			case locktable.Renewed:
 				answer += " " + a.TTL.String()
+			case locktable.Page:
+				for _, l := range a.Locks {
+					answer += fmt.Sprintf(" %s:%d", l.Name, len(l.Holders))
+				}
+			case locktable.Observed:
+				answer += fmt.Sprintf(" %s held=%v", a.Name, a.Token != 0)
 			}
 			out = append(out, fmt.Sprintf("→ %v: %s", r.To, answer))
 		}

@@ -90,7 +90,7 @@ func (s *Stream) Submit(m Message) {
 	}
 	weight := s.reserved
 	s.reserved = 0
-	if s.ttl >= patientTTL && m.renews() {
+	if s.ttl >= PatientTTL && m.renews() {
 		s.tenure.intake.renew(s.identity, weight, heard)
 		return
 	}

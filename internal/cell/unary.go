@@ -72,25 +72,25 @@ func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed,
 
 // CloseSession ends a session and all its leases.
 func (c *Cell) CloseSession(ctx context.Context, session string) error {
-	id, ok := parseID(session)
-	if !ok {
-		return c.gone("session")
-	}
-	_, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
-		return locktable.Close{Ref: ref, Session: id.hash(), Identity: callerOf(ctx)}
+	return c.end(ctx, "session", session, func(ref locktable.Ref, id locktable.ID) locktable.Command {
+		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx)}
 	})
-	return err
 }
 
 // Release ends a lease.
 func (c *Cell) Release(ctx context.Context, lease string) error {
-	id, ok := parseID(lease)
-	if !ok {
-		return c.gone("lease")
-	}
-	_, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
-		return locktable.Release{Ref: ref, Lease: id.hash(), Identity: callerOf(ctx)}
+	return c.end(ctx, "lease", lease, func(ref locktable.Ref, id locktable.ID) locktable.Command {
+		return locktable.Release{Ref: ref, Lease: id, Identity: callerOf(ctx)}
 	})
+}
+
+// end has what an id names ended by a command.
+func (c *Cell) end(ctx context.Context, what, id string, by func(locktable.Ref, locktable.ID) locktable.Command) error {
+	secret, ok := parseID(id)
+	if !ok {
+		return c.gone(what)
+	}
+	_, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command { return by(ref, secret.hash()) })
 	return err
 }
 
@@ -161,6 +161,7 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	s.Tight = s.Usage.Tight()
 	t := c.serving()
 	if t == nil {
+		s.Epoch = 0 // that of an earlier tenure of this server
 		// A store that is silent leaves what was known last.
 		asking, done := context.WithTimeout(ctx, c.o.ActiveTTL)
 		defer done()

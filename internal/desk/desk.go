@@ -200,8 +200,9 @@ func (d *Desk) Release(ctx context.Context, lease string) error {
 	return a.done("done", err)
 }
 
-// Acquire asks for a lease of names that the caller may hold. A wait ends when
-// the caller is not allowed the same any more, or with its certificate.
+// Acquire asks for a lease of names that the caller may hold. It ends when the
+// caller is not allowed the same any more, be it a single try, which may stand in line
+// while the store is slow; a wait also ends with its certificate.
 func (d *Desk) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error) {
 	a, ctx, err := d.ask(ctx, "acquire", r.Names...)
 	if err != nil {
@@ -222,7 +223,7 @@ func (d *Desk) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, 
 	if left, by := a.caller.Left(); by {
 		r.Wait = min(r.Wait, left)
 	}
-	if r.Wait > 0 {
+	if !d.gate.Open() {
 		waiting, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		guest, err := d.gate.Enter(a.caller, false, cancel)

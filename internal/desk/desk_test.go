@@ -52,6 +52,9 @@ type office struct {
 	t      *testing.T
 	gate   *access.Gate
 	ledger *ledger
+	disk   *memstore.Disk
+	// pass lets the bubble's time pass.
+	pass func(time.Duration)
 }
 
 func secret(of string) string { return "pawl_" + of + strings.Repeat("-", 32) }
@@ -84,15 +87,15 @@ func policy(t testing.TB, without ...string) *access.Policy {
 // inOffice runs a test in a bubble.
 func inOffice(t *testing.T, test func(o *office)) {
 	synctest.Test(t, func(t *testing.T) {
-		k := clock.Bubble()
+		k, disk := clock.Bubble(), memstore.NewDisk()
 		c := cell.New(cell.Options{
-			Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test", ActiveTTL: 3 * time.Second,
+			Store: disk.Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test", ActiveTTL: 3 * time.Second,
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- c.Run(ctx) }()
 		<-c.Ready()
-		o := &office{t: t, gate: access.NewGate(policy(t)), ledger: &ledger{}}
+		o := &office{t: t, gate: access.NewGate(policy(t)), ledger: &ledger{}, disk: disk, pass: time.Sleep}
 		o.Desk = desk.New(c, o.gate, o.ledger)
 		test(o)
 		cancel()
@@ -358,6 +361,57 @@ func TestAWaitEndsWithItsRight(t *testing.T) {
 		synctest.Wait()
 		if p, err := o.List(o.as("root"), locktable.List{Name: "a/1"}); err != nil || len(p.Locks) != 1 || len(p.Locks[0].Waiters) != 0 {
 			t.Errorf("it waits: %+v, %v", p, err)
+		}
+	})
+}
+
+// lesser is a policy under which somebody is there and may do nothing.
+func lesser(t testing.TB, who string) *access.Policy {
+	t.Helper()
+	p, err := access.NewPolicy(access.Entry{
+		Identity: access.NewIdentity(who, access.Limits{}), Credentials: []access.Digest{access.DigestOf(secret(who))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A single try that the store does not answer ends with its right, too, and takes
+// nothing with it when the store comes back.
+func TestATryEndsWithItsRight(t *testing.T) {
+	inOffice(t, func(o *office) {
+		for _, stays := range []bool{false, true} {
+			ended := make(chan error, 1)
+			o.disk.SetFull(true)
+			go func() {
+				_, err := o.Acquire(o.as("a"), cell.AcquireRequest{Names: []string{"a/1"}})
+				ended <- err
+			}()
+			o.pass(time.Second)
+			next, expected := policy(t, "a"), locktable.Unauthenticated
+			if stays {
+				next, expected = lesser(t, "a"), locktable.Unavailable
+			}
+			if n := o.gate.Set(next); n != 1 {
+				t.Errorf("%d were put out", n)
+			}
+			synctest.Wait()
+			select {
+			case err := <-ended:
+				if reasonOf(err) != expected {
+					t.Errorf("the try ended with %v", err)
+				}
+			default:
+				t.Error("the try goes on")
+				<-ended
+			}
+			o.gate.Set(policy(t))
+			o.disk.SetFull(false)
+			o.pass(time.Second)
+			if p, err := o.List(o.as("root"), locktable.List{Name: "a/1"}); err != nil || len(p.Locks) != 0 {
+				t.Errorf("it was granted all the same: %+v, %v", p, err)
+			}
 		}
 	})
 }

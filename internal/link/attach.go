@@ -59,7 +59,10 @@ func (s *Server) Attach(st attachStream) error {
 	}
 	out.notes = newNotes(s.o.Witness, identity, door.caller.Remote)
 	out.debt = s.debtOf(identity.Name())
-	defer out.settle()
+	defer func() {
+		out.settle()
+		s.eased(out.debt)
+	}()
 	stream := s.cell.Attach(st.Context(), door.hello(hello, identity), out)
 	defer stream.Detach()
 	out.notes.session(stream.Handle())
@@ -75,8 +78,7 @@ func (s *Server) Attach(st attachStream) error {
 	case <-over:
 		return s.putOut(access.ErrRevoked)
 	case <-out.overflow:
-		s.o.Logger.Warn("a client that does not read was disconnected", "identity", identity.Name())
-		return unread()
+		return s.unread(out.debt, out.alone)
 	}
 }
 
@@ -253,25 +255,29 @@ func sort(stream *cell.Stream, c *cell.Message, r *linkpb.Request) bool {
 func (s *Server) send(st attachStream, door *door, out *outbox, stream *cell.Stream) error {
 	w := writer{server: s, door: door, notes: out.notes, stream: stream}
 	var items []item
+	gone := st.Context().Done()
 	for {
 		select {
 		case <-out.ready:
-		case <-st.Context().Done():
+		case <-gone:
 			return nil
 		}
 		items = out.take(items[:0])
-		runtime.Gosched()
-		items = out.take(items)
+		if !waited(items) {
+			runtime.Gosched()
+			items = out.take(items)
+		}
 		for rest := items; len(rest) > 0; {
 			var m *linkpb.ServerMessage
 			if out.debt.pressing() {
-				return unread()
+				return s.unread(out.debt, false)
 			}
 			m, rest = w.message(rest)
 			if err := st.Send(m); err != nil {
 				return ending(err)
 			}
 			out.paid(w.weighed)
+			s.eased(out.debt)
 			if m.Closed != nil {
 				return nil
 			}
@@ -281,10 +287,14 @@ func (s *Server) send(st attachStream, door *door, out *outbox, stream *cell.Str
 	}
 }
 
-// unread is the end of a stream whose client does not read.
-func unread() error {
-	return status.Errorf(codes.ResourceExhausted,
-		"more than %d bytes of answers were waiting to be read, or %d for all streams of this identity", OutboxMax, UnreadMax)
+// waited reports whether all that is to be sent is the answer to a renewal that the
+// cell has kept for others already.
+func waited(items []item) bool {
+	if len(items) != 1 {
+		return false
+	}
+	r, renewed := items[0].answer.(locktable.Renewed)
+	return renewed && r.TTL >= cell.PatientTTL
 }
 
 // ending makes of the end of a stream what the handler returns: a client that

@@ -2,7 +2,6 @@ package link
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -20,7 +19,7 @@ type outbox struct {
 	// ready has a value when there is something to take.
 	ready chan struct{}
 	// overflow is closed when more than OutboxMax bytes have piled up behind a
-	// portion that is being sent.
+	// portion that is being sent, or for the whole identity far too much has.
 	overflow chan struct{}
 	// welcome is closed when the stream is attached: until then nothing that its
 	// client says may reach a session that may be another's.
@@ -34,6 +33,8 @@ type outbox struct {
 	// owed is the stream's part of the debt.
 	owed int
 	over bool
+	// alone: it is over for what waits for this stream itself.
+	alone bool
 	// sending: an earlier portion is on its way, so what gathers is piling up.
 	sending bool
 }
@@ -45,42 +46,6 @@ const burstMax = 4 * OutboxMax
 // spareMax is what may wait for a stream, behind a portion that is being sent, even
 // while far too much waits for those of its identity together.
 const spareMax = 64 << 10
-
-// debt is the bytes of answers that wait for the readers of one identity, or are
-// being sent to them. A nil debt is none.
-type debt struct {
-	identity string
-	bytes    atomic.Int64
-}
-
-func (s *Server) debtOf(identity string) *debt {
-	if d, known := s.debts.Load(identity); known {
-		return d.(*debt)
-	}
-	d, _ := s.debts.LoadOrStore(identity, &debt{identity: identity})
-	return d.(*debt)
-}
-
-func (d *debt) add(n int) {
-	if d != nil {
-		d.bytes.Add(int64(n))
-	}
-}
-
-// over reports whether more waits than may.
-func (d *debt) over() bool {
-	if d == nil {
-		return false
-	}
-	if d.identity == "" {
-		return d.bytes.Load() > AllUnreadMax
-	}
-	return d.bytes.Load() > UnreadMax
-}
-
-// pressing reports whether no further message may be written to anybody. Of those
-// who have no name one must not keep the others from being answered.
-func (d *debt) pressing() bool { return d != nil && d.identity != "" && d.over() }
 
 func newOutbox() *outbox {
 	return &outbox{ready: make(chan struct{}, 1), overflow: make(chan struct{}), welcome: make(chan struct{})}
@@ -101,8 +66,9 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	o.bytes += n
 	o.owed += n
 	o.debt.add(n)
-	if o.bytes > burstMax || o.sending && (o.bytes > OutboxMax || o.bytes > spareMax && o.debt.over()) {
-		o.over, o.items = true, nil
+	alone := o.bytes > burstMax || o.sending && o.bytes > OutboxMax
+	if alone || o.sending && o.bytes > spareMax && o.debt.over() {
+		o.over, o.alone, o.items = true, alone, nil
 		close(o.overflow)
 		return
 	}
@@ -111,6 +77,20 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	case o.ready <- struct{}{}:
 	default:
 	}
+}
+
+// Gone makes it a cell.Leaver. A stream that has ended is told nothing; what was
+// done of what it asked for is noted all the same.
+func (o *outbox) Gone(a locktable.Answer) bool {
+	switch a.(type) {
+	case locktable.Granted, cell.Traced, locktable.Done, locktable.Refused:
+		if o.notes != nil {
+			return false
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.over
 }
 
 // paid says that answers of so much weight have left.

@@ -26,7 +26,11 @@ const (
 	IdleMax = 5 * time.Minute
 	// HeaderMax bounds the bytes of a call's metadata.
 	HeaderMax = 32 << 10
-	// MessageMax bounds the bytes of a message in either direction.
+	// MessageMax bounds the bytes of a message in either direction. A greeting with
+	// HeldMax of both fills most of it. A stream may keep one of its own unfinished for
+	// as long as it is there: gRPC says nothing of a message that has begun, and takes
+	// one bound for all of a server. So an identity can have so much kept for each
+	// stream that it may have (access.Limits), which is what bounds it in sum.
 	MessageMax = 4 << 20
 	// RequestsMax bounds the requests of one message, and the names in it that are
 	// to be observed or no longer to be.

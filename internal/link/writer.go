@@ -47,7 +47,7 @@ type grantedReply struct {
 // message packs items until it is full, and returns the rest.
 func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 	m := &w.out
-	m.Welcome, m.Closed, m.Renewal, m.TtlNano = nil, nil, 0, 0
+	m.Welcome, m.Closed, m.Renewal, m.TtlNano, m.BeatNano = nil, nil, 0, 0, 0
 	clear(m.Replies)
 	m.Replies, m.Notices, m.Observed = m.Replies[:0], m.Notices[:0], nil
 	w.used, w.weighed = 0, 0
@@ -61,6 +61,7 @@ func (w *writer) message(items []item) (*linkpb.ServerMessage, []item) {
 			m.Welcome = w.welcome(a)
 		case locktable.Renewed:
 			m.Renewal, m.TtlNano = a.Number, int64(a.TTL)
+			m.BeatNano = int64(beat(w.server.o.Clock.Now(), a.TTL))
 		case locktable.Notice:
 			m.Notices = append(m.Notices, notice(a))
 		case locktable.Observed:

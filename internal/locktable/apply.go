@@ -110,9 +110,9 @@ func (t *Table) applySession(e *recordpb.Event) error {
 	case recordpb.Kind_KIND_SESSION_TTL:
 		s.ttl = time.Duration(e.TtlNano)
 	case recordpb.Kind_KIND_REQUESTS:
-		s.finish(e.Finished)
+		t.finish(s, e.Finished)
 		for _, n := range e.Done {
-			s.markDone(n)
+			t.markDone(s, n)
 		}
 	}
 	return nil
@@ -190,7 +190,7 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 	if l.request != 0 {
 		put(&s.granted, l.request, l)
 	}
-	s.finish(e.Finished)
+	t.finish(s, e.Finished)
 	if id := l.extra.id; id != (ID{}) {
 		t.byID[id] = l
 	}
@@ -269,7 +269,7 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 		return errors.New("no such lease")
 	}
 	s := l.session
-	s.finish(e.Finished)
+	t.finish(s, e.Finished)
 	t.drop(l, e.Forced)
 	// A replay has nobody to serve who would forget the names.
 	l.holds(func(h *hold) { t.forget(h.lock) })
@@ -282,8 +282,8 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 // end makes a session over. Its leases, if any, go on the work list.
 func (t *Table) end(s *session) {
 	delete(t.sessions, s.id)
-	t.charge(s.identity, usage{sessions: -1, cancels: -len(s.cancelled)})
-	s.cancelled = nil
+	t.charge(s.identity, usage{sessions: -1, cancels: -len(s.cancelled), finished: -len(s.done)})
+	s.cancelled, s.done = nil, nil
 	t.due.remove(s.slot)
 	s.over = true
 	if s.leases.n > 0 {
@@ -308,7 +308,7 @@ func (t *Table) drop(l *lease, forced bool) {
 	t.charge(s.identity, l.usage().negative())
 	if l.request != 0 {
 		delete(s.granted, l.request)
-		s.markDone(l.request)
+		t.markDone(s, l.request)
 	}
 	if id := l.extra.id; id != (ID{}) {
 		delete(t.byID, id)
@@ -341,11 +341,14 @@ func (t *Table) reopen(l *lock) {
 }
 
 // finish notes that every request below n is finished.
-func (s *session) finish(n uint64) {
+func (t *Table) finish(s *session, n uint64) {
 	if n <= s.finished {
 		return
 	}
-	dropBelow(s.done, s.finished, n)
+	if before := len(s.done); before > 0 {
+		dropBelow(s.done, s.finished, n)
+		t.charge(s.identity, usage{finished: len(s.done) - before})
+	}
 	s.finished = n
 }
 
@@ -365,9 +368,15 @@ func dropBelow(set map[uint64]struct{}, low, n uint64) {
 	}
 }
 
-func (s *session) markDone(n uint64) {
-	if n >= s.finished {
+// markDone notes that a request is finished, although not every one below it is. A
+// session that is over has no requests.
+func (t *Table) markDone(s *session, n uint64) {
+	if n < s.finished || s.over {
+		return
+	}
+	if _, noted := s.done[n]; !noted {
 		put(&s.done, n, struct{}{})
+		t.charge(s.identity, usage{finished: 1})
 	}
 }
 

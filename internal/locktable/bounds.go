@@ -57,6 +57,9 @@ type Limits struct {
 	// of them do, a name counted for each.
 	Observed  int
 	Observers int
+	// Finished bounds the requests of all sessions that are finished before an earlier
+	// one of their session, and have to be remembered.
+	Finished int
 }
 
 // DefaultLimits are the limits of a cell that was told nothing else.
@@ -71,6 +74,7 @@ var DefaultLimits = Limits{
 	Closed:           1_000_000,
 	Observed:         1_000,
 	Observers:        250_000,
+	Finished:         16_000_000,
 }
 
 // ValidName tells what is wrong with a name: 1 to NameMax bytes of valid UTF-8

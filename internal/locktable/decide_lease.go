@@ -241,6 +241,9 @@ func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 	if c.RequestKey != (ID{}) {
 		more.ids = 1
 	}
+	if s != nil && c.Replaces == 0 && c.Number > max(s.finished, s.finishedUp) {
+		more.finished = 1
+	}
 	for _, x := range []struct {
 		what            string
 		has, more, most int
@@ -248,6 +251,7 @@ func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
 		{"bytes of values", t.total.values, more.values, t.limits.ValueBytes},
 		{"bytes of names and labels", t.total.texts, more.texts, t.limits.TextBytes},
 		{"names under a lock-delay", t.total.closed, more.closed, t.limits.Closed},
+		{"requests that are finished before an earlier one", t.total.finished, more.finished, t.limits.Finished},
 	} {
 		if x.more > 0 && x.has+x.more > x.most {
 			return Exhausted, fmt.Sprintf("the cell has %d %s; %d more would pass its limit", x.has, x.what, x.more)

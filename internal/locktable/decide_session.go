@@ -19,6 +19,7 @@ const TellMax = 24 * time.Hour
 // emit applies an event and adds it to what was decided. What the table itself
 // decided must fit: a wrong grant would be worse than a crash.
 func (t *Table) emit(d *Decided, e *recordpb.Event) {
+	t.changes(d, e)
 	if err := t.Apply(e); err != nil {
 		panic(err)
 	}
@@ -326,7 +327,7 @@ func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Close
 	if t.witness != nil && kind == recordpb.Kind_KIND_SESSION_EXPIRED {
 		d.reply(t.witness, 0, t.expired(s))
 	}
-	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes()})
+	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes(), AtUnixNano: now.Wall.UnixNano()})
 	t.unobserveAll(s)
 	all := s.unaryWaiters()
 	for _, w := range all {

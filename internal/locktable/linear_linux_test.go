@@ -68,7 +68,7 @@ func newHall() *hall {
 	h := &hall{
 		table: New(Limits{
 			LeasesPerSession: none, WaitersPerName: none, Sessions: none, Leases: none, Waiters: none, ValueBytes: none,
-			TextBytes: none, Closed: none, Observed: none, Observers: none,
+			TextBytes: none, Closed: none, Observed: none, Observers: none, Finished: none,
 		}),
 		d: &Decided{},
 	}

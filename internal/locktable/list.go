@@ -52,18 +52,8 @@ func (c List) decide(t *Table, now Now, d *Decided) {
 // visit goes through the names that are asked for and may be seen. It looks at
 // no other: they may be a million.
 func (c List) visit(names *index, visit func(name string) bool) {
-	if c.Within == nil {
-		names.after(c.Prefix, c.After, visit)
-		return
-	}
 	going := true
-	for _, p := range c.Within {
-		switch {
-		case strings.HasPrefix(c.Prefix, p):
-			p = c.Prefix
-		case !strings.HasPrefix(p, c.Prefix):
-			continue
-		}
+	for _, p := range c.Prefixes() {
 		names.after(p, c.After, func(name string) bool {
 			going = visit(name)
 			return going
@@ -72,6 +62,23 @@ func (c List) visit(names *index, visit func(name string) bool) {
 			return
 		}
 	}
+}
+
+// Prefixes are what the names begin with that are asked for and may be seen.
+func (c List) Prefixes() []string {
+	if c.Within == nil {
+		return []string{c.Prefix}
+	}
+	var all []string
+	for _, p := range c.Within {
+		switch {
+		case strings.HasPrefix(c.Prefix, p):
+			all = append(all, c.Prefix)
+		case strings.HasPrefix(p, c.Prefix):
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // seen reports whether a name is listed: one that is only observed is free, and

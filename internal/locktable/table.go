@@ -11,11 +11,16 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// Decided gathers what decisions led to. The caller takes both lists and
+// Decided gathers what decisions led to. The caller takes the lists and
 // releases the answers when the events are durable.
 type Decided struct {
 	Events  []*recordpb.Event
 	Replies []Reply
+	// Changed are the names of which the events make a listing or an observer say
+	// something else, in any order and some of them twice. Unnamed: and others, which
+	// were too many to go through.
+	Changed []string
+	Unnamed bool
 }
 
 func (d *Decided) reply(to Ref, number uint64, a Answer) {

@@ -11,9 +11,9 @@ type usage struct {
 	// closed are the names that a lock-delay closes or may come to close.
 	closed int
 	// ids are the request ids that are remembered, observers the names that are
-	// observed, and cancels the numbers of requests that shall not be granted when
-	// they come.
-	ids, observers, cancels int
+	// observed, cancels the numbers of requests that shall not be granted when they
+	// come, and finished those of requests that are finished before an earlier one.
+	ids, observers, cancels, finished int
 }
 
 func (u *usage) add(more usage) {
@@ -26,12 +26,13 @@ func (u *usage) add(more usage) {
 	u.ids += more.ids
 	u.observers += more.observers
 	u.cancels += more.cancels
+	u.finished += more.finished
 }
 
 // negative is what gives back what u takes.
 func (u usage) negative() (less usage) {
 	return usage{
-		-u.sessions, -u.leases, -u.waiters, -u.values, -u.texts, -u.closed, -u.ids, -u.observers, -u.cancels,
+		-u.sessions, -u.leases, -u.waiters, -u.values, -u.texts, -u.closed, -u.ids, -u.observers, -u.cancels, -u.finished,
 	}
 }
 
@@ -70,6 +71,7 @@ func (t *Table) overdrawn(identity string, more usage) string {
 		{"remembered request ids", u.ids, more.ids, t.limits.Leases},
 		{"observed names", u.observers, more.observers, t.limits.Observers},
 		{"cancelled requests", u.cancels, more.cancels, t.limits.Waiters},
+		{"requests that are finished before an earlier one", u.finished, more.finished, t.limits.Finished},
 	} {
 		if x.more > 0 && x.has+x.more > x.most/IdentityShare {
 			return fmt.Sprintf("this identity has %d %s; %d more would pass its share of the cell's", x.has, x.what, x.more)

@@ -67,7 +67,7 @@ func (s *shop) pass(d time.Duration) {
 // that was rebuilt counts the same.
 func TestOfAllThatIsKeptAnIdentityHasItsShare(t *testing.T) {
 	limits := DefaultLimits
-	limits.TextBytes, limits.Closed, limits.Observers = 2*4*100, 2*4, 2*4
+	limits.TextBytes, limits.Closed, limits.Observers, limits.Finished = 2*4*100, 2*4, 2*4, 2*4
 	name := func(identity string, i int) string { return fmt.Sprintf("%s%0*d", identity, 100-len(identity), i) }
 	own := func(s *shop, who string, i int) Acquire {
 		return Acquire{
@@ -103,6 +103,16 @@ func TestOfAllThatIsKeptAnIdentityHasItsShare(t *testing.T) {
 		}},
 		"observed names": {0, func(s *shop, who string, session ID, i int) Answer {
 			return s.decide(Observe{Ref: session, Session: session, Generation: 1, Name: name(who, i)})
+		}},
+		"requests that are finished before an earlier one": {0, func(s *shop, who string, session ID, i int) Answer {
+			number := uint64(2*i + 2) // and 1 is never asked
+			a := s.decide(Acquire{
+				Ref: session, Session: session, Generation: 1, Number: number, Identity: who, Names: []string{who},
+			})
+			if g, granted := a.(Granted); granted {
+				s.decide(Release{Ref: session, Session: session, Generation: 1, Number: number + 1, Token: g.Token})
+			}
+			return a
 		}},
 		"cancelled requests": {-1, func(s *shop, _ string, session ID, i int) Answer {
 			return s.decide(Cancel{Session: session, Generation: 1, Number: uint64(i + 1)})

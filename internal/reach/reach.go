@@ -55,6 +55,7 @@ const (
 	dialling     = "transport: Error while dialing: "
 	noHandshake  = "transport: authentication handshake failed: "
 	noPreface    = "error reading server preface: "
+	alert        = "remote error: tls: "
 )
 
 // Of explains the error of a call or a stream that failed for want of a
@@ -81,11 +82,14 @@ func Of(server string, err error) *Error {
 	if silent(text) {
 		return &Error{Server: server, Silent: true, Why: SaysNothing}
 	}
-	if why, ok := strings.CutPrefix(text, noPreface); ok {
+	if why, ok := strings.CutPrefix(text, noPreface); ok && strings.HasPrefix(why, alert) {
+		// The client has shaken hands before the server has looked at its certificate.
+		return &Error{Server: server, Insecure: true, Why: Handshake(why)}
+	} else if ok {
 		return &Error{Server: server, Closed: true, Why: "the connection was taken and closed again (" + why + "); perhaps the server speaks TLS"}
 	}
 	if why, ok := strings.CutPrefix(text, noHandshake); ok {
-		return &Error{Server: server, Insecure: true, Why: handshake(why)}
+		return &Error{Server: server, Insecure: true, Why: Handshake(why)}
 	}
 	return &Error{Server: server, Why: plain(server, strings.TrimPrefix(text, dialling))}
 }
@@ -100,10 +104,17 @@ func silent(text string) bool {
 	return false
 }
 
-// handshake says what a failed one means.
-func handshake(why string) string {
+// Handshake says what why, crypto/tls's text about a handshake with a server that
+// failed, means to an operator; a text that it does not know it returns as it is.
+func Handshake(why string) string {
 	why = strings.TrimPrefix(why, "tls: failed to verify certificate: ")
-	switch {
+	switch said, theirs := strings.CutPrefix(why, alert); {
+	case theirs && said == "certificate required":
+		return "it asks for a client certificate, and none was shown (" + why + ")"
+	case theirs && said == "bad certificate":
+		return "it asks for a client certificate, and none that it takes was shown (" + why + ")"
+	case theirs && strings.Contains(said, "certificate"):
+		return "it does not take the client certificate that was shown (" + why + ")"
 	case strings.Contains(why, "first record does not look like a TLS handshake"):
 		return "it does not speak TLS"
 	case strings.Contains(why, "unknown authority"):

@@ -60,6 +60,12 @@ func TestWhatIsNoneOfIt(t *testing.T) {
 	}
 	for text, why := range map[string]string{
 		"error reading server preface: EOF":                                                                                            "the connection was taken and closed again (EOF); perhaps the server speaks TLS",
+		"error reading server preface: remote error: tls: certificate required":                                                        "it asks for a client certificate, and none was shown (remote error: tls: certificate required)",
+		"error reading server preface: remote error: tls: bad certificate":                                                             "it asks for a client certificate, and none that it takes was shown (remote error: tls: bad certificate)",
+		"error reading server preface: remote error: tls: expired certificate":                                                         "it does not take the client certificate that was shown (remote error: tls: expired certificate)",
+		"error reading server preface: remote error: tls: unknown certificate authority":                                               "it does not take the client certificate that was shown (remote error: tls: unknown certificate authority)",
+		"error reading server preface: remote error: tls: protocol version not supported":                                              "remote error: tls: protocol version not supported",
+		"transport: authentication handshake failed: remote error: tls: bad certificate":                                               "it asks for a client certificate, and none that it takes was shown (remote error: tls: bad certificate)",
 		"transport: authentication handshake failed: x":                                                                                "x",
 		"transport: authentication handshake failed: tls: first record does not look like a TLS handshake":                             "it does not speak TLS",
 		"transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority": "its certificate is of an unknown authority (x509: certificate signed by unknown authority)",

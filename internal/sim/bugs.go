@@ -70,6 +70,19 @@ var Bugs = []Bug{
 	{"guard checked before the write", "sim resource", "the mark rises between the check and the effect"},
 }
 
+// RareBugs show in too few worlds for the simulator. Each is found where every order
+// is tried, in this small world.
+var RareBugs = []struct {
+	Bug
+	World string
+}{
+	{Bug{
+		"append that is tried again and forgets what its first try followed", "kvlog",
+		"the first try may be the one that landed, and it proves less",
+	}, "retries"},
+	{Bug{"tenure known by its revision alone", "kvlog", "after a roll-back another tenure may lie at that revision"}, "deposed"},
+}
+
 // Hunt looks for the first seed from 1 on, up to limit, whose world fails.
 func Hunt(limit uint64) (seed uint64, found *Failure) {
 	width := uint64(16 * runtime.GOMAXPROCS(0))

@@ -27,6 +27,9 @@ func (k *caller) think() {
 	if c.plan.Eager {
 		pause = between(c.rng, 0, 100*time.Millisecond)
 	}
+	if c.plan.Crowd {
+		pause = between(c.rng, 0, crowdPause)
+	}
 	c.world.after(&c.process, pause, func() {
 		if k.cycle == mine {
 			k.begin()
@@ -41,7 +44,7 @@ func (k *caller) begin() {
 		c.done++
 		return
 	}
-	r := &request{caller: k, wish: w.plan.wish(c.rng), try: c.rng.IntN(4) == 0}
+	r := &request{caller: k, wish: c.wishes(), try: c.rng.IntN(4) == 0}
 	k.request = r
 	c.enter(r)
 	if c.rng.IntN(5) > 0 {
@@ -73,6 +76,10 @@ func (k *caller) granted(l *lease) {
 	k.work = &work{
 		world: c.world, lease: l, rng: c.rng, careless: c.plan.Careless, writes: c.rng.IntN(c.plan.Writes + 1),
 		over: k.release,
+	}
+	if c.plan.Crowd {
+		k.holds()
+		return
 	}
 	if c.rng.IntN(8) == 0 {
 		k.check()

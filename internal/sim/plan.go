@@ -60,6 +60,8 @@ type ClientPlan struct {
 	Writes int
 	// Restless clients ask for another TTL now and then.
 	Restless bool
+	// Crowd: its callers all want a slot of the first name, and hold it for long.
+	Crowd bool
 }
 
 // Weather is how bad network and store are while they are bad; every field is
@@ -85,6 +87,7 @@ const (
 	purposeStores
 	purposeActiveTTLs
 	purposeFull
+	purposeCrowd
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -126,6 +129,7 @@ func Draw(seed uint64) Plan {
 	drawStores(&p)
 	drawActiveTTLs(&p)
 	drawFull(&p)
+	drawCrowd(&p)
 	return p
 }
 

@@ -13,6 +13,8 @@
 //   - words: no name holds a banned word;
 //   - left-over: no comment announces work that is still to be done;
 //   - links: what a document links to within the repository is there;
+//   - deploy: alerts and dashboard ask for metrics that are documented, as what
+//     they are, and the alerts are those of the docs;
 //   - modules: a go.mod lists only what its users must have, and the module
 //     graph of a user of each public package is the recorded one;
 //   - api: the exported names of each public package are the recorded ones.

@@ -43,6 +43,8 @@ type instance struct {
 	link  *link.Server
 	store *memstore.Store
 	crash func()
+	// stop ends it in good order: first its tenure, as the program does.
+	stop func()
 }
 
 // launch is start with a clock of the server's own and something before its front.
@@ -60,22 +62,35 @@ func (p *pair) launch(t *testing.T, disk *memstore.Disk, name string, id byte, c
 	p.listeners[name] = l
 	p.mu.Unlock()
 	var ended sync.WaitGroup
-	ended.Go(func() { _ = c.Run(ctx) })
+	ran := make(chan struct{})
+	ended.Go(func() {
+		defer close(ran)
+		_ = c.Run(ctx)
+	})
 	ended.Go(func() { _ = g.Serve(l) })
 	var once sync.Once
-	crash := func() {
+	end := func(first, then func()) {
 		once.Do(func() {
+			first()
 			p.mu.Lock()
 			delete(p.listeners, name)
 			p.mu.Unlock()
-			st.Crash()
+			then()
 			g.Stop()
 			cancel()
+			<-ran
 			ended.Wait()
 		})
 	}
+	crash := func() { end(func() {}, st.Crash) }
+	stop := func() {
+		end(func() {
+			cancel()
+			<-ran
+		}, st.Close)
+	}
 	t.Cleanup(crash)
-	return instance{c, front, st, crash}
+	return instance{c, front, st, crash, stop}
 }
 
 func (p *pair) dial(ctx context.Context, server string) (net.Conn, error) {

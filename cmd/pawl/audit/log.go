@@ -256,7 +256,7 @@ func (l *Log) wake() {
 func (l *Log) lose(n uint64, why error) {
 	l.lost.Add(n)
 	if l.ill.CompareAndSwap(false, true) {
-		l.o.Logger.Error("audit log: lines are lost", "path", l.o.Path, "required", l.o.Required, "err", why)
+		l.o.Logger.Error("audit log: lines are lost", "path", l.o.Path, "required", l.o.Required, "error", why)
 	}
 }
 
@@ -292,7 +292,7 @@ func (l *Log) run() {
 func (l *Log) swap() {
 	f, err := openFile(l.o.Path, l.o.Clock)
 	if err != nil {
-		l.o.Logger.Error("audit log: it goes on in the file it had", "err", err)
+		l.o.Logger.Error("audit log: it goes on in the file it had", "error", err)
 		return
 	}
 	_ = l.file.Close() // every line of it was written

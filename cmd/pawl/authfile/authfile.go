@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -32,9 +33,10 @@ const (
 
 // Read reads the file at path; now is the wall time. open is set when others than
 // its owner may read or write it: it holds no secret, but whoever may write it may
-// do everything.
+// do everything. The group of root's file may read it: a server that has no fixed
+// user (DynamicUser= of systemd) reads it so.
 func Read(path string, now time.Time) (p *access.Policy, open bool, err error) {
-	raw, mode, err := Bytes(path, BytesMax, now)
+	raw, st, err := Bytes(path, BytesMax, now)
 	if err != nil {
 		return nil, false, err
 	}
@@ -42,7 +44,11 @@ func Read(path string, now time.Time) (p *access.Policy, open bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", path, err)
 	}
-	return p, mode.Perm()&0o077 != 0, nil
+	others := st.Mode().Perm() & 0o077
+	if s, ok := st.Sys().(*syscall.Stat_t); ok && s.Uid == 0 {
+		others &^= 0o040
+	}
+	return p, others != 0, nil
 }
 
 // Parse reads a policy.

@@ -1,6 +1,7 @@
 package authfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,16 +140,24 @@ func TestBoundsOfAFile(t *testing.T) {
 }
 
 func TestWhoElseMayReadIt(t *testing.T) {
-	for mode, expected := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o620: true} {
-		path := filepath.Join(t.TempDir(), "auth.yaml")
-		if err := os.WriteFile(path, []byte("identities: []"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		if _, open, err := Read(path, clock.System().Wall()); err != nil || open != expected {
-			t.Errorf("%v: open %t, %v", mode, open, err)
+	users := []int{os.Getuid()}
+	if os.Getuid() == 0 {
+		users = append(users, 4711)
+	}
+	for _, user := range users {
+		for mode, expected := range map[os.FileMode]bool{
+			0o600: false, 0o400: false, 0o640: user != 0, 0o604: true, 0o620: true, 0o660: true, 0o644: true,
+		} {
+			path := filepath.Join(t.TempDir(), "auth.yaml")
+			if err := os.WriteFile(path, []byte("identities: []"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Chown(path, user, -1), os.Chmod(path, mode)); err != nil {
+				t.Fatal(err)
+			}
+			if _, open, err := Read(path, clock.System().Wall()); err != nil || open != expected {
+				t.Errorf("%v of user %d: open %t, %v", mode, user, open, err)
+			}
 		}
 	}
 	if _, _, err := Read(filepath.Join(t.TempDir(), "none"), clock.System().Wall()); err == nil {

@@ -16,29 +16,28 @@ const arriveMax = 10 * time.Second
 // Bytes reads a file that an operator names, of at most so many bytes; now is the
 // wall time. It comes back whatever is put there: a pipe is read until its end, or
 // for ten seconds; a device, a folder or a socket is an error.
-func Bytes(path string, most int64, now time.Time) (raw []byte, mode fs.FileMode, err error) {
+func Bytes(path string, most int64, now time.Time) (raw []byte, st fs.FileInfo, err error) {
 	// Opened so, a pipe to which nobody writes is empty instead of waited for.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
+	if st, err = f.Stat(); err != nil {
+		return nil, nil, err
 	}
 	if kind := st.Mode().Type(); kind != 0 && kind != fs.ModeNamedPipe {
-		return nil, 0, fmt.Errorf("%s: neither a file nor a pipe", path)
+		return nil, nil, fmt.Errorf("%s: neither a file nor a pipe", path)
 	}
 	_ = f.SetReadDeadline(now.Add(arriveMax)) // what is not a pipe has no deadline and needs none
 	raw, err = io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, 0, fmt.Errorf("%s: a pipe that did not end within %v", path, arriveMax)
+		return nil, nil, fmt.Errorf("%s: a pipe that did not end within %v", path, arriveMax)
 	case err != nil:
-		return nil, 0, err
+		return nil, nil, err
 	case int64(len(raw)) > most:
-		return nil, 0, fmt.Errorf("%s: more than %d bytes", path, most)
+		return nil, nil, fmt.Errorf("%s: more than %d bytes", path, most)
 	}
-	return raw, st.Mode(), nil
+	return raw, st, nil
 }

@@ -30,8 +30,8 @@ func TestBytesComesBack(t *testing.T) {
 	if err := os.WriteFile(at("file"), []byte("12345"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if raw, mode, err := Bytes(at("file"), 5, now); err != nil || string(raw) != "12345" || mode.Perm() != 0o640 {
-		t.Errorf("%q, %v, %v", raw, mode, err)
+	if raw, st, err := Bytes(at("file"), 5, now); err != nil || string(raw) != "12345" || st.Mode().Perm() != 0o640 {
+		t.Errorf("%q, %v, %v", raw, st, err)
 	}
 	if raw, _, err := Bytes(at("unwritten"), 5, now); err != nil || len(raw) != 0 {
 		t.Errorf("a pipe that nobody writes to: %q, %v", raw, err)

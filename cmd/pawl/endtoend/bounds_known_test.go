@@ -41,6 +41,8 @@ var inside = map[string]string{
 	"main.answerMax":          "link.MessageMax, for the largest page",
 	"main.connectMax":         "pawl.dialMax, for a command",
 	"main.demoTTLMax":         "a demonstration",
+	"main.letGoMax":           "the release of what could not be printed",
+	"main.notifyMax":          "one word to a service manager",
 	"main.partMax":            "the end of a command after a signal",
 	"main.partingMax":         "the release at the end of a command",
 	"main.secretMax":          "a file that holds one secret",

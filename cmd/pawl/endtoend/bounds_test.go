@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/audit"
 	"github.com/pawlproject/pawl/cmd/pawl/authfile"
 	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
@@ -65,6 +66,7 @@ var bounds = map[string]any{
 	"audit.QueueMax":         audit.QueueMax,
 
 	"link.StreamsPerConnection": link.StreamsPerConnection,
+	"linkpb.BeatGap":            linkpb.BeatGap,
 
 	"locktable.DefaultLimits.LeasesPerSession": locktable.DefaultLimits.LeasesPerSession,
 	"locktable.DefaultLimits.WaitersPerName":   locktable.DefaultLimits.WaitersPerName,
@@ -74,6 +76,7 @@ var bounds = map[string]any{
 	"locktable.DefaultLimits.ValueBytes":       locktable.DefaultLimits.ValueBytes,
 	"locktable.DefaultLimits.TextBytes":        locktable.DefaultLimits.TextBytes,
 	"locktable.DefaultLimits.Closed":           locktable.DefaultLimits.Closed,
+	"locktable.DefaultLimits.Finished":         locktable.DefaultLimits.Finished,
 	"locktable.DefaultLimits.Observed":         locktable.DefaultLimits.Observed,
 	"locktable.DefaultLimits.Observers":        locktable.DefaultLimits.Observers,
 
@@ -102,6 +105,10 @@ var unexported = map[string]string{
 	"audit.writeMax":        "cmd/pawl/audit/log.go",
 	"authfile.arriveMax":    "cmd/pawl/authfile/bytes.go",
 	"cell.openMax":          "internal/cell/step.go",
+	"cell.roomyMin":         "internal/cell/step_waiting.go",
+	"cell.heldMax":          "internal/cell/step_waiting.go",
+	"locktable.changedMax":  "internal/locktable/changed.go",
+	"link.spellGap":         "internal/link/debt.go",
 	"cell.resignMax":        "internal/cell/run.go",
 	"server.resignMax":      "cmd/pawl/server/server.go",
 	"server.connectionsMax": "cmd/pawl/server/connections.go",

@@ -41,8 +41,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	defer stopCluster()
-	return m.Run()
+	code := m.Run()
+	if err := stopCluster(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 var build = sync.OnceValues(func() (string, error) {

@@ -24,13 +24,13 @@ import (
 var cluster = sync.OnceValues(func() (*pgtest.Server, error) {
 	s, err := pgtest.Start(pgtest.Options{})
 	if err == nil {
-		stopCluster = func() { _ = s.Stop() } // it ends with this process anyway
+		stopCluster = s.Stop
 	}
 	return s, err
 })
 
 // stopCluster ends it and removes its folder.
-var stopCluster = func() {}
+var stopCluster = func() error { return nil }
 
 // postgres returns the DSN of a fresh database, which is dropped with the test.
 func postgres(t *testing.T, name string) (*pgtest.Server, string) {
@@ -126,7 +126,12 @@ func TestGuardOnPostgres(t *testing.T) {
 	expect(t, guardCommand(t, dsn, "seen", "orders/7", "--json"), 0, `{"resource":"orders/7","fencing_token":"7","cell":"c"}`)
 	as := func(role string) string { return strings.Replace(dsn, "user=postgres", "user="+role, 1) }
 	expect(t, claimAt(t, as("writer"), "orders/7", "8"), 0)
-	expect(t, guardCommand(t, as("stranger"), "seen", "orders/7"), 77, "refuses the role")
+	expect(t, guardCommand(t, as("stranger"), "seen", "orders/7"), 77, "refuses the role", "SELECT pawl.admit('ROLE')")
+	must(t, c, `REVOKE ALL ON FUNCTION pawl.claim FROM writer`) // as it is after an upgrade that brings it
+	expect(t, claimAt(t, as("writer"), "orders/7", "8"), 77, "permission denied for function claim",
+		"SELECT pawl.admit('ROLE')", "pawl.claim", "again after an upgrade")
+	must(t, c, `SELECT pawl.admit('writer')`)
+	expect(t, claimAt(t, as("writer"), "orders/7", "8"), 0)
 	expect(t, guardCommand(t, as("nobody"), "seen", "orders/7"), 77)
 	expect(t, guardCommand(t, strings.Replace(dsn, "database=guarded", "database=none", 1), "seen", "orders/7"), 69, "does not exist")
 

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/pawlproject/pawl/internal/reach"
 )
 
 // TLS names the files that connections to an etcd cluster are secured with, in
@@ -149,7 +151,7 @@ func (m *members) distrust(ctx context.Context) error {
 			continue
 		}
 		if err := one.handshake(ctx); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrRefused, one.address, err)
+			return fmt.Errorf("%w: %w", ErrRefused, &told{noTLS(one.address, reach.Handshake(err.Error())), err})
 		}
 	}
 	return nil

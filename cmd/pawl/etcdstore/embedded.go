@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/wal"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
@@ -154,11 +155,21 @@ func (e *Embedded) start(ctx context.Context) error {
 	cfg.QuotaBackendBytes = e.opts.Quota
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLastWords(e.opts.Stderr))
 	member, err := embed.StartEtcd(cfg)
+	if unreadable(err) {
+		err = fmt.Errorf("%w: %w", store.ErrDamaged, err)
+	}
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	e.etcd = member
 	return e.ready(ctx)
+}
+
+// unreadable reports that etcd's log has a record that does not read, or not as it
+// was written. What is cut short is no such: etcd takes it for a write that a crash
+// ended, and checkSeen knows what was there.
+func unreadable(err error) bool {
+	return errors.Is(err, wal.ErrCRCMismatch) || errors.Is(err, proto.Error)
 }
 
 // slowStart is after how long an operator is told that the member is not ready.

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,40 @@ func TestMain(m *testing.M) {
 		os.Exit(play(part))
 	}
 	os.Exit(m.Run())
+}
+
+// TestABitOfTheLogIsFlipped: etcd's own log does not read any more. That is damage,
+// and not a start to be tried again.
+func TestABitOfTheLogIsFlipped(t *testing.T) {
+	for name, at := range map[string]func(raw []byte) int{
+		"in what a record holds":    func(raw []byte) int { return len(bytes.TrimRight(raw, "\x00")) / 2 },
+		"in a record's first field": func([]byte) int { return 8 }, // behind its length
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, EmbeddedOptions{Dir: dir})
+			mustAppend(t, mustBegin(t, s, 1), 20)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			logs, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "*.wal"))
+			if err != nil || len(logs) == 0 {
+				t.Fatalf("etcd's log is %v, %v", logs, err)
+			}
+			raw, err := os.ReadFile(logs[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw[at(raw)] ^= 1
+			if err := os.WriteFile(logs[0], raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			again, err := OpenEmbedded(t.Context(), EmbeddedOptions{Dir: dir, Clock: clock.System(), Stderr: io.Discard})
+			if again != nil || !errors.Is(err, store.ErrDamaged) {
+				t.Errorf("a start gives %v, expected store.ErrDamaged", err)
+			}
+		})
+	}
 }
 
 func TestRestart(t *testing.T) {

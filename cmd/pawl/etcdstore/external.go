@@ -256,9 +256,14 @@ func tooLarge(err error) bool {
 		status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
 }
 
-// aboutTLS reports that one side does not trust the other.
+// aboutTLS reports that one side does not trust the other. It reads gRPC's text: what
+// is told to an operator may leave that out.
 func aboutTLS(err error) bool {
-	return strings.Contains(err.Error(), "authentication handshake failed") || strings.Contains(err.Error(), "remote error: tls:")
+	text := err.Error()
+	if t, ok := errors.AsType[*told](err); ok {
+		text = t.err.Error()
+	}
+	return strings.Contains(text, "authentication handshake failed") || strings.Contains(text, "remote error: tls:")
 }
 
 // refused names what only an operator can change.

@@ -144,13 +144,14 @@ func identify(name string) (identity, error) {
 	return identity{dev: uint64(st.Dev), ino: uint64(st.Ino)}, nil
 }
 
-// free is the room under the folder for a process without special rights.
+// free is the room under the folder for a process without special rights, in
+// bytes; at least one, since a store.Usage of 0 is unknown.
 func (f *folder) free() (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(f.dir, &st); err != nil {
 		return 0, fmt.Errorf("look at the room under %s: %w", f.dir, err)
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	return max(1, int64(st.Bavail)*int64(st.Bsize)), nil
 }
 
 // nodeID reads the node's id, and draws it where there is none.

@@ -82,6 +82,10 @@ func fillUp(dir string) error {
 		}
 		acknowledged = max(acknowledged, durable)
 		fmt.Printf("round %d: replayed %d, durable %d, last line: %s\n", round, replayed, durable, last)
+		// No room at all is not a room that is unknown.
+		if free, err := (&folder{dir: data}).free(); err != nil || free >= 1<<16 || !(store.Usage{Free: free}).Tight() {
+			return fmt.Errorf("%d bytes are free on a full disk, which is not tight: %v", free, err)
+		}
 		// Without room it refuses to start and says so.
 		_, err = OpenEmbedded(context.Background(), EmbeddedOptions{Dir: data, Clock: clock.System(), Stderr: io.Discard})
 		if !errors.Is(err, store.ErrFull) {

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/etcdstore/etcdtest"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -159,6 +161,39 @@ func bothShowCertificates(t *testing.T, version string) {
 	} {
 		if err := refusal(t, c, ExternalOptions{TLS: tc.files}); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
+// TestWantsAClientCertificate: what an operator reads when the files for TLS do not
+// suit, at the start and from a member that is asked while all runs.
+func TestWantsAClientCertificate(t *testing.T) {
+	starts(t)
+	id, stranger := etcdtest.NewIdentity(t), etcdtest.NewIdentity(t)
+	c := etcdtest.Start(t, etcdtest.Options{Identity: id})
+	for _, tc := range []struct {
+		files TLS
+		said  string
+	}{
+		{TLS{CA: id.CA}, "it asks for a client certificate, and none was shown"},
+		{TLS{CA: id.CA, Cert: stranger.ClientCert, Key: stranger.ClientKey}, "it does not take the client certificate that was shown"},
+		{TLS{CA: stranger.CA}, "its certificate is of an unknown authority"},
+	} {
+		said := "no TLS with the etcd at " + c.Members[0].Address() + ": " + tc.said
+		if err := refusal(t, c, ExternalOptions{TLS: tc.files}); err == nil || !strings.Contains(err.Error(), said) {
+			t.Errorf("a start says %v, expected %q", err, said)
+		}
+		m, err := dial(c.Endpoints(), tc.files, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// gRPC may have seen no more than that the connection ended; it tries again.
+		testwait.Until(t, bound, said, func() bool {
+			_, err := kv{m}.Txn(t.Context(), kvlog.Txn{What: kvlog.WhatLook, Then: []kvlog.Op{{Key: "a"}}})
+			return err != nil && strings.Contains(err.Error(), said) && aboutTLS(err)
+		})
+		if err := m.close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (s *segments) keep(ctx context.Context, pace time.Duration) {
 	for {
 		for _, name := range segmentNames {
 			if err := s.lay(ctx, name); ctx.Err() == nil && err != nil {
-				s.log.Info("no more segments of the log are prepared, so each sync costs more", "err", err)
+				s.log.Info("no more segments of the log are prepared, so each sync costs more", "error", err)
 				return
 			}
 		}

@@ -18,8 +18,7 @@ func (t *told) Error() string { return t.words }
 
 func (t *told) Unwrap() error { return t.err }
 
-// tell names the member and leaves gRPC's wrapping out. What TLS has to say is
-// left whole: aboutTLS reads it.
+// tell names the member and leaves gRPC's wrapping out.
 func tell(address string, err error) error {
 	if err == nil {
 		return nil
@@ -29,10 +28,14 @@ func tell(address string, err error) error {
 		return err
 	}
 	words := "etcd at " + address + ": " + st.Message()
-	if none := reach.Of(address, err); none != nil && !none.Other && !none.Insecure {
+	if none := reach.Of(address, err); none != nil && none.Insecure {
+		words = noTLS(address, none.Why)
+	} else if none != nil && !none.Other {
 		words = "no etcd answers at " + address + ": " + none.Why
 	} else if st.Code() == codes.DeadlineExceeded {
 		words = "no answer in time from the etcd at " + address
 	}
 	return &told{words, err}
 }
+
+func noTLS(address, why string) string { return "no TLS with the etcd at " + address + ": " + why }

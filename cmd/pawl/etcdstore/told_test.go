@@ -31,6 +31,15 @@ func TestTellsOfMembers(t *testing.T) {
 			t.Errorf("%v reads %q", err, got)
 		}
 	}
+	for words, text := range map[string]string{
+		"no TLS with the etcd at a:1: it asks for a client certificate, and none was shown (remote error: tls: certificate required)": "error reading server preface: remote error: tls: certificate required",
+		"no TLS with the etcd at a:1: it does not speak TLS":                                                                          "transport: authentication handshake failed: tls: first record does not look like a TLS handshake",
+	} {
+		got := tell("a:1", status.Error(codes.Unavailable, `connection error: desc = "`+text+`"`))
+		if got.Error() != words || !aboutTLS(fmt.Errorf("look: %w", got)) {
+			t.Errorf("%s reads %q", text, got)
+		}
+	}
 	untrusted := status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: x509: unknown"`)
 	if got := tell("a:1", untrusted); !aboutTLS(got) {
 		t.Errorf("%q is about TLS", got)

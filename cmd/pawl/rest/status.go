@@ -8,7 +8,7 @@ import (
 // StatusBody is the state of the cell as operators see it.
 type StatusBody struct {
 	Cell  string `json:"cell"`
-	Epoch Number `json:"epoch" doc:"Number of the active server's tenure."`
+	Epoch Number `json:"epoch" doc:"Number of this server's tenure; 0 where it is not the active one."`
 	// Role, Active and what follows say which server decides.
 	Role         string   `json:"role" enum:"active,standby,waiting" doc:"What this server does for the cell: it is the active one, it stands by while another is, or it waits and knows of no active one. Only the active one knows the cell: the numbers that another shows say nothing."`
 	Active       bool     `json:"active" doc:"This server is the active one."`

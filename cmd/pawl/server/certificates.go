@@ -169,7 +169,7 @@ func (c *certificates) read() error {
 	m, err := c.files.read(c.clock.Wall())
 	if err != nil {
 		c.failed.Add(1)
-		c.log.Error("TLS: the new files cannot be used; the server goes on with those it had", "err", err)
+		c.log.Error("TLS: the new files cannot be used; the server goes on with those it had", "error", err)
 		c.tell(access.Deed{Verb: "reload", Outcome: "failed", Detail: "TLS: " + err.Error()})
 		return err
 	}

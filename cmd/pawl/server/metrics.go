@@ -64,7 +64,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("checks_total", "Questions whether a lease is held that were answered with yes."), func(s *cell.Stats) uint64 { return s.Checked.Load() }},
 			{desc("sessions_closed_total", "Sessions closed as asked."), func(s *cell.Stats) uint64 { return s.Left.Load() }},
 			{desc("renewals_total", "Renewals answered."), func(s *cell.Stats) uint64 { return s.Renewed.Load() }},
-			{desc("requests_refused_total", "Requests refused, for whatever reason."), func(s *cell.Stats) uint64 { return s.Refused.Load() }},
+			{desc("requests_refused_total", "Requests that the cell refused; those for want of a right never reach it."), func(s *cell.Stats) uint64 { return s.Refused.Load() }},
 			{desc("sessions_opened_total", "Sessions opened or attached to."), func(s *cell.Stats) uint64 { return s.Opened.Load() }},
 			{desc("streams_closed_total", "Streams that were told that their session has ended or moved."), func(s *cell.Stats) uint64 { return s.Closed.Load() }},
 			{desc("log_batches_total", "Batches that landed in the store."), func(s *cell.Stats) uint64 { return s.Batches.Load() }},

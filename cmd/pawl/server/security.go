@@ -88,7 +88,7 @@ func (s *security) readAuth() (*access.Policy, error) {
 		return nil, fmt.Errorf("auth file: %w", err)
 	}
 	if open {
-		s.log.Warn("auth file: others than its owner may read or write it; chmod 600 is enough", "path", s.o.AuthFile)
+		s.log.Warn("auth file: others than its owner may read or write it; expected mode 600, or 640 where it is root's", "path", s.o.AuthFile)
 	}
 	s.log.Info("auth file: read", "path", s.o.AuthFile, "identities", p.Len())
 	return p, nil
@@ -121,7 +121,7 @@ func (s *security) reload() {
 	p, err := s.readAuth()
 	if err != nil {
 		s.failed.Add(1)
-		s.log.Error("auth file: the new one cannot be used; the server goes on with the one it had", "err", err)
+		s.log.Error("auth file: the new one cannot be used; the server goes on with the one it had", "error", err)
 		s.note(access.Deed{Verb: "reload", Outcome: "failed", Detail: err.Error()})
 		return
 	}

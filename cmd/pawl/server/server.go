@@ -48,6 +48,9 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 	Security Security
+	// Begun and Ending, where set, are called once the server answers on its
+	// addresses, and when it begins to stop.
+	Begun, Ending func()
 }
 
 // What keeps a server from starting, and a restart will not mend.
@@ -116,7 +119,8 @@ func Run(ctx context.Context, o Options) (err error) {
 		return errors.Join(err, <-ended)
 	}
 	o.Logger.Info("listening", "cell", o.Cell, "store", o.Store, "link", doors.linkAddress(), "http", doors.httpAddress(),
-		"advertised link", at.link, "advertised http", at.http, "version", o.Version)
+		"advertised_link", at.link, "advertised_http", at.http, "version", o.Version)
+	tell(o.Begun)
 
 	ready := c.Ready()
 	for waits := true; waits; {
@@ -137,6 +141,7 @@ func Run(ctx context.Context, o Options) (err error) {
 
 	// First the tenure, so that whoever takes over need not wait for the rest.
 	stop(nil)
+	tell(o.Ending)
 	limit, cancel := context.WithTimeout(context.Background(), resignMax)
 	defer cancel()
 	select {
@@ -149,6 +154,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	doors.shut()
 	return err
+}
+
+func tell(whom func()) {
+	if whom != nil {
+		whom()
+	}
 }
 
 // doors are the listeners and what serves them.

@@ -14,9 +14,6 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// key tells states apart.
-type key [16]byte
-
 // rule says how a field enters the digest. Times and numbers that only ever go
 // up are taken as what they are compared with, so that states that differ in
 // them alone are one.
@@ -137,7 +134,7 @@ type digest struct {
 }
 
 // key of the present state.
-func (w *World) key(p *plans) key {
+func (w *World) key(p *plans) Key {
 	d := digest{world: w, plans: p, out: make([]byte, 0, 8<<10), met: make(map[unsafe.Pointer]int, 64)}
 	d.value(reflect.ValueOf(w).Elem())
 	d.out = append(d.out, w.judge.frozen()...)
@@ -150,7 +147,7 @@ func (w *World) key(p *plans) key {
 		}
 	}
 	sum := sha256.Sum256(d.out)
-	return key(sum[:16])
+	return Key(sum[:16])
 }
 
 func (d *digest) word(x uint64) { d.out = binary.AppendUvarint(d.out, x) }

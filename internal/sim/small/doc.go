@@ -22,7 +22,8 @@
 //     it finds is told by the shortest list of actions that leads there.
 //
 // It does not promise anything beyond the bounds: package sim goes deeper, at
-// random. Clocks here run right, and a store is never rolled back.
+// random. Clocks here run right, and a store is never rolled back; package appends
+// does that, with batches alone.
 //
 // States are not kept but reached again by repeating their actions, which costs
 // time and spares the code under test any notion of being copied.

@@ -53,7 +53,7 @@ func TestGoalsAreReached(t *testing.T) {
 			}
 		}
 		p := newPlans(false)
-		search(b, 6*quick, func(w *World) (key, bool) {
+		search(b, 6*quick, func(w *World) (Key, bool) {
 			for what, is := range left {
 				if is(w) {
 					delete(left, what)

@@ -14,93 +14,147 @@ type Found struct {
 	Violation       *Violation
 }
 
-// state is how to reach one: the last action, and the state before it.
-type state struct {
-	before int32
-	depth  uint8
-	last   action
+// Key tells states apart.
+type Key [16]byte
+
+// Space is what a search goes through: states W, and actions A that lead from one
+// to the next. A state is reached anew for every action, by repeating what led
+// to it.
+type Space[W, A any] struct {
+	// Depth bounds the actions after the beginning.
+	Depth int
+	Begin func() W
+	// Enabled lists what can happen next, Do has it happen, Tell says what it is.
+	Enabled func(w W) []A
+	Do      func(w W, a A)
+	Tell    func(w W, a A) string
+	// Broken looks at a state and says what is wrong, there or on the way; nil:
+	// nothing.
+	Broken func(w W) *Violation
+	// Leave ends what a state holds; nil: it holds nothing.
+	Leave func(w W)
 }
 
 // Search looks through a world, the nearest states first, at no more than limit
 // states; 0: at all. It ends with the first violation.
 func Search(b Bounds, limit int) Found {
 	p := newPlans(false)
-	return search(b, limit, func(w *World) (key, bool) { return w.key(p), false })
+	return search(b, limit, func(w *World) (Key, bool) { return w.key(p), false })
 }
 
 // search tells states apart by what look makes of them, until it has seen
 // enough.
-func search(b Bounds, limit int, look func(w *World) (k key, enough bool)) Found {
+func search(b Bounds, limit int, look func(w *World) (k Key, enough bool)) Found {
+	s := Space[*World, action]{
+		Depth: b.Depth, Begin: func() *World { return begin(b) },
+		Enabled: (*World).enabled, Do: (*World).do, Tell: (*World).tell,
+		Broken: func(w *World) *Violation {
+			w.judge.rests()
+			return w.failure
+		},
+	}
+	return s.Search(limit, look)
+}
+
+// step is how to reach a state: the last action, and the state before it.
+type step[A any] struct {
+	before int32
+	depth  uint8
+	last   A
+}
+
+// Search looks through the space likewise. look tells states apart, until it has
+// seen enough.
+func (s Space[W, A]) Search(limit int, look func(w W) (k Key, enough bool)) Found {
 	found := Found{Whole: true, Complete: true}
-	states := []state{{before: -1}}
-	first, _ := look(begin(b))
-	seen := map[key]struct{}{first: {}}
-	for at := 0; at < len(states); at++ {
+	steps := []step[A]{{before: -1}}
+	seen := map[Key]struct{}{}
+	see := func(w W) (isNew, enough bool) {
+		k, enough := look(w)
+		_, known := seen[k]
+		seen[k] = struct{}{}
+		return !known, enough
+	}
+	first := s.Begin()
+	see(first)
+	s.leave(first)
+	for at := 0; at < len(steps); at++ {
 		if limit > 0 && at >= limit {
 			found.Whole, found.Complete = false, false
 			break
 		}
-		found.Depth = int(states[at].depth)
-		if found.Depth == b.Depth {
+		found.Depth = int(steps[at].depth)
+		if found.Depth == s.Depth {
 			found.Complete = false
 			break
 		}
-		path := pathTo(states, at)
-		w := reach(b, path)
-		for i, a := range w.enabled() {
+		path := pathTo(steps, at)
+		w := s.reach(path)
+		next := s.Enabled(w)
+		if len(next) == 0 {
+			s.leave(w)
+		}
+		for i, a := range next {
 			if i > 0 {
-				w = reach(b, path)
+				w = s.reach(path)
 			}
-			w.do(a)
-			w.judge.rests()
+			s.Do(w, a)
 			found.Transitions++
-			if w.failure != nil {
-				found.States, found.Violation = len(states), w.failure
-				found.Violation.Steps = story(b, append(path, a))
+			if v := s.Broken(w); v != nil {
+				s.leave(w)
+				found.States, found.Violation = len(steps), v
+				found.Violation.Steps = s.story(append(path, a))
 				return found
 			}
-			k, enough := look(w)
+			isNew, enough := see(w)
+			s.leave(w)
 			if enough {
-				found.States, found.Whole, found.Complete = len(states), false, false
+				found.States, found.Whole, found.Complete = len(steps), false, false
 				return found
 			}
-			if _, known := seen[k]; !known {
-				seen[k] = struct{}{}
-				states = append(states, state{int32(at), states[at].depth + 1, a})
+			if isNew {
+				steps = append(steps, step[A]{int32(at), steps[at].depth + 1, a})
 			}
 		}
 	}
-	found.States = len(states)
+	found.States = len(steps)
 	return found
 }
 
-func pathTo(states []state, at int) []action {
-	path := make([]action, states[at].depth)
+func pathTo[A any](steps []step[A], at int) []A {
+	path := make([]A, steps[at].depth)
 	for i := len(path) - 1; i >= 0; i-- {
-		path[i] = states[at].last
-		at = int(states[at].before)
+		path[i] = steps[at].last
+		at = int(steps[at].before)
 	}
 	return path
 }
 
 // reach repeats actions from the beginning.
-func reach(b Bounds, path []action) *World {
-	w := begin(b)
+func (s Space[W, A]) reach(path []A) W {
+	w := s.Begin()
 	for _, a := range path {
-		w.do(a)
+		s.Do(w, a)
 	}
 	return w
 }
 
 // story tells actions.
-func story(b Bounds, path []action) []string {
-	w := begin(b)
+func (s Space[W, A]) story(path []A) []string {
+	w := s.Begin()
+	defer s.leave(w)
 	var all []string
 	for _, a := range path {
-		all = append(all, w.tell(a))
-		w.do(a)
+		all = append(all, s.Tell(w, a))
+		s.Do(w, a)
 	}
 	return all
+}
+
+func (s Space[W, A]) leave(w W) {
+	if s.Leave != nil {
+		s.Leave(w)
+	}
 }
 
 // WriteStory writes the steps to a violation as a numbered list.

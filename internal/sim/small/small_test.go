@@ -39,9 +39,9 @@ func TestDigestLeavesNothingOut(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			b.Depth = digestDepth
 			all, coarse := newPlans(true), newPlans(false)
-			reached := func(p *plans) map[key]bool {
-				seen := map[key]bool{}
-				search(b, 0, func(w *World) (key, bool) {
+			reached := func(p *plans) map[Key]bool {
+				seen := map[Key]bool{}
+				search(b, 0, func(w *World) (Key, bool) {
 					seen[w.key(coarse)] = true
 					return w.key(p), false
 				})
@@ -60,7 +60,7 @@ func TestDigestLeavesNothingOut(t *testing.T) {
 func TestRulesAreOfFields(t *testing.T) {
 	p := newPlans(false)
 	for _, b := range Worlds {
-		search(b, 200, func(w *World) (key, bool) { return w.key(p), false })
+		search(b, 200, func(w *World) (Key, bool) { return w.key(p), false })
 	}
 	met := map[string]bool{}
 	for known := range p.known {

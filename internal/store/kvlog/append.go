@@ -55,7 +55,11 @@ func (t *tenure) opensAt(n uint64, rev int64) {
 func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	t.mu.Lock()
 	over, d, tail := t.over, t.durable, t.tail()
-	if _, again := t.follows[n]; !again && d != 0 && n > d && n <= d+store.InFlight {
+	_, again := t.follows[n]
+	if planted.Is("append that is tried again and forgets what its first try followed") {
+		again = false
+	}
+	if !again && d != 0 && n > d && n <= d+store.InFlight {
 		t.follows[n] = d
 	}
 	t.mu.Unlock()

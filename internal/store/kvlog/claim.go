@@ -220,11 +220,15 @@ func (c *claimant) succeed(ctx context.Context, now situation) (*tenure, error) 
 	} else {
 		unchanged = append(unchanged, holds(now.tenure.Key, now.tenure.Value))
 	}
-	return c.swap(ctx, last+1, value, Txn{
+	t, err := c.swap(ctx, last+1, value, Txn{
 		What: WhatClaim,
 		If:   unchanged,
 		Then: []Op{put(c.keys.Tenure(), value)},
 	})
+	if t != nil && now.tenure.Rev == 0 {
+		c.opts.Logger.Error("the cell's tenure was deleted; its log is there and goes on", "key", c.keys.Tenure(), "epoch", last+1)
+	}
+	return t, err
 }
 
 func lastEpoch(now situation) (uint64, error) {

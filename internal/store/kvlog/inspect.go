@@ -106,8 +106,9 @@ func (i *inspection) heads(gets []Pair) error {
 }
 
 func (i *inspection) each(ctx context.Context, from, to string) error {
+	limit := pageMin
 	for more := true; more; {
-		page, err := i.kv.Range(ctx, Query{From: from, To: to, Rev: i.at, Limit: pageMax})
+		page, err := i.kv.Range(ctx, Query{From: from, To: to, Rev: i.at, Limit: limit})
 		if err != nil {
 			return fmt.Errorf("read on at %s: %w", from, err)
 		}
@@ -120,7 +121,7 @@ func (i *inspection) each(ctx context.Context, from, to string) error {
 				return err
 			}
 		}
-		more = page.More
+		more, limit = page.More, nextPage(limit, page)
 	}
 	return nil
 }
@@ -220,6 +221,9 @@ func (i *inspection) missing() error {
 		return tell("there is a tenure and no log")
 	case i.tenure.Rev == 0 && (i.last != 0 || i.snap.Batch != 0):
 		return tell("there is a log and no tenure")
+	}
+	if v, err := decodeTenure(i.tenure.Value); err == nil && v.Epoch < i.epoch {
+		return tell("the tenure is of epoch %d and batch %d of epoch %d", v.Epoch, i.last, i.epoch)
 	}
 	return nil
 }

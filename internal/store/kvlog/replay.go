@@ -10,9 +10,32 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// pageMax bounds how many batches or chunks are read at once; each may be
-// BatchMax long.
-const pageMax = 16
+const (
+	// pageMin is how many batches or chunks are read at once to begin with, and
+	// where they are large: each may be BatchMax long.
+	pageMin = 16
+	// pageMax bounds how many are read at once where they turn out small. Every page
+	// is a way to the store and back, and costs it a look at all keys behind.
+	pageMax = 128
+	// pageBytes is about how large a page shall be.
+	pageBytes = 512 << 10
+)
+
+// nextPage is how many to read at once after a page for which limit was allowed: twice
+// as many at most, for the next ones may be of another size.
+func nextPage(limit int, page Page) int {
+	size := 0
+	for _, p := range page.Pairs {
+		size += len(p.Value)
+	}
+	switch {
+	case size > pageBytes:
+		return pageMin
+	case size > pageBytes/2:
+		return limit
+	}
+	return min(2*limit, pageMax)
+}
 
 // Replay reads the snapshot and the log as they were at one revision after the
 // tenure began, and checks the chain as it goes.
@@ -77,8 +100,9 @@ func (r *replay) run(ctx context.Context) error {
 }
 
 func (r *replay) each(ctx context.Context, from, to string, visit func(Pair) error) error {
+	limit := pageMin
 	for more := true; more; {
-		page, err := r.page(ctx, Query{From: from, To: to, Rev: r.at, Limit: pageMax})
+		page, err := r.page(ctx, Query{From: from, To: to, Rev: r.at, Limit: limit})
 		if err != nil {
 			return fmt.Errorf("read on at %s: %w", from, err)
 		}
@@ -88,7 +112,7 @@ func (r *replay) each(ctx context.Context, from, to string, visit func(Pair) err
 			}
 			from = p.Key + "\x00"
 		}
-		more = page.More
+		more, limit = page.More, nextPage(limit, page)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/store"
@@ -81,7 +82,7 @@ func decodeTenure(raw []byte) (tenureValue, error) {
 	if v.Format != store.Format {
 		return v, fmt.Errorf("%w: the tenure has format %d where %d was expected", store.ErrDamaged, v.Format, store.Format)
 	}
-	if v.Epoch == 0 || len(v.Nonce) != len(store.Nonce{}) || v.ActiveTTL < 0 {
+	if v.Epoch == 0 || v.Epoch == math.MaxUint64 || len(v.Nonce) != len(store.Nonce{}) || v.ActiveTTL < 0 {
 		return v, fmt.Errorf("%w: the tenure does not read as one: %q", store.ErrDamaged, raw)
 	}
 	return v, nil

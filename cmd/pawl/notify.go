@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// notifyMax bounds the wait for a service manager that does not read.
+const notifyMax = time.Second
+
+// tell tells the service manager that started the server how it is.
+func (v *serveFlags) tell(socket, state string) {
+	if err := notify(socket, state, v.o.Clock); err != nil {
+		v.o.Logger.Warn("the service manager could not be told", "state", state, "error", err)
+	}
+}
+
+// notify sends a state to a socket as systemd names it in NOTIFY_SOCKET (see
+// sd_notify(3)): a path, or one in the abstract name space, which begins with "@"
+// for Go as for systemd. No socket is nobody to tell.
+func notify(socket, state string, c clock.Clock) error {
+	if socket == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("reach NOTIFY_SOCKET: %w", err)
+	}
+	if err := conn.SetWriteDeadline(c.Wall().Add(notifyMax)); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	_, err = conn.Write([]byte(state))
+	return errors.Join(err, conn.Close())
+}

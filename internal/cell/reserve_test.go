@@ -1,0 +1,78 @@
+package cell
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Those who wait for room get it in their turn, whoever of them goes meanwhile:
+// the first, the last, or every second one between.
+func TestWhoGoesLeavesTheOthersTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newIntake()
+		if !in.reserve(t.Context(), "crowd", urgentMax) {
+			t.Fatal("no room in an empty intake")
+		}
+		const n = 1001
+		let := make(chan int, n)
+		leave := make([]context.CancelFunc, n)
+		for i := range n {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			leave[i] = cancel
+			go func() {
+				if in.reserve(ctx, "crowd", urgentMax) {
+					let <- i
+				}
+			}()
+			synctest.Wait()
+		}
+		for i := 0; i < n; i += 2 {
+			leave[i]()
+		}
+		synctest.Wait()
+		for want := 1; want < n; want += 2 {
+			in.waive("crowd", urgentMax)
+			synctest.Wait()
+			select {
+			case got := <-let:
+				if got != want {
+					t.Fatalf("%d got room in the turn of %d", got, want)
+				}
+			default:
+				t.Fatalf("nobody got room in the turn of %d", want)
+			}
+		}
+		in.waive("crowd", urgentMax)
+		if k := in.crowds["crowd"]; k.urgent != 0 || k.held.Len() != 0 {
+			t.Errorf("all are gone, and %d weigh, %d wait", k.urgent, k.held.Len())
+		}
+	})
+}
+
+// Whoever goes when it has just been given room gives it back.
+func TestRoomThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newIntake()
+		in.reserve(t.Context(), "crowd", urgentMax)
+		r := &reservation{weight: 7, given: make(chan struct{})}
+		k := in.crowds["crowd"]
+		r.place = k.held.PushBack(r)
+		in.waive("crowd", urgentMax)
+		<-r.given
+		in.renounce(k, r)
+		if k.urgent != 0 || k.held.Len() != 0 {
+			t.Errorf("%d weigh, %d wait", k.urgent, k.held.Len())
+		}
+		in.reserve(t.Context(), "crowd", urgentMax)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if in.reserve(ctx, "crowd", 1) {
+			t.Error("let in over what there is room for")
+		}
+		in.close()
+		in.renounce(k, r)
+	})
+}

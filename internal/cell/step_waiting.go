@@ -1,0 +1,64 @@
+package cell
+
+import (
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+const (
+	// roomyMin is from how many waiting answers on those are dropped whose
+	// receivers are gone.
+	roomyMin = 1 << 16
+	// heldMax bounds the answers that wait for one receiver while the store is
+	// full: a client could have any number made, and none of them leaves.
+	heldMax = 1 << 13
+)
+
+// Leaver is a Receiver that may be gone.
+type Leaver interface {
+	Receiver
+	// Gone reports whether the receiver would do nothing with an answer, now and for
+	// ever.
+	Gone(a locktable.Answer) bool
+}
+
+// makeRoom drops answers whose receivers are gone, when very many wait: a store may
+// be silent or full for long, and whoever is not answered asks again. It looks through
+// all of them when they have doubled.
+func (c *core) makeRoom() {
+	if c.waiting <= c.roomy {
+		return
+	}
+	held := map[locktable.Ref]int{}
+	c.waiting = 0
+	left, passed := c.groups[:0], 0
+	for i, g := range c.groups {
+		rest := g.replies[:0]
+		for _, r := range g.replies {
+			if x, may := r.To.(Leaver); may && x.Gone(r.Answer) {
+				continue
+			}
+			rest = append(rest, r)
+			if held[r.To]++; c.stuck != nil && held[r.To] == heldMax {
+				c.out.deliver = append(c.out.deliver, group{early: true, replies: []locktable.Reply{{
+					To: r.To, Answer: locktable.Closed{Reason: locktable.Exhausted, Message: fullNow},
+				}}})
+			}
+		}
+		clear(g.replies[len(rest):])
+		g.replies = rest
+		c.waiting += len(rest)
+		if len(rest) == 0 && g.events == 0 {
+			continue
+		}
+		left = append(left, g)
+		if c.stuck != nil && i < c.stuck.passed {
+			passed++
+		}
+	}
+	clear(c.groups[len(left):])
+	c.groups = left
+	if c.stuck != nil {
+		c.stuck.passed = passed
+	}
+	c.roomy = max(roomyMin, 2*c.waiting)
+}

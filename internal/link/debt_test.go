@@ -1,0 +1,95 @@
+package link
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// lines are what is logged.
+type lines struct{ strings.Builder }
+
+// since returns what was logged since the last time, without its time.
+func (l *lines) since() (all []string) {
+	for line := range strings.Lines(l.String()) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), "level=")
+		all = append(all, text)
+	}
+	l.Reset()
+	return all
+}
+
+// That answers pile up unread is logged when it begins and when it is over, and not
+// for each of thousands of streams, nor each time when it comes and goes.
+func TestUnreadAnswersAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for identity, told := range map[string]string{"a": "on all streams of this identity", "": "by all clients together"} {
+			var log lines
+			s := &Server{o: Options{Clock: clock.Bubble(), Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+			d := s.debtOf(identity)
+			spell := func(streams int) {
+				t.Helper()
+				d.add(int(d.most()) + 1)
+				for range streams {
+					if err := s.unread(d, false); !strings.Contains(err.Error(), told) {
+						t.Errorf("%q is told %v", identity, err)
+					}
+				}
+				d.add(-int(d.most() / 4))
+				s.eased(d) // too much is left to call it over
+				d.add(-int(d.bytes.Load()))
+				s.eased(d)
+				s.eased(d)
+			}
+			expect := func(when string, wanted ...string) {
+				t.Helper()
+				got := log.since()
+				for i := range max(len(got), len(wanted)) {
+					if i >= len(got) || i >= len(wanted) || !strings.Contains(got[i], wanted[i]) {
+						t.Fatalf("%s, %q: the log has %q, expected %q", when, identity, got, wanted)
+					}
+				}
+			}
+			spell(1000)
+			expect("a spell", "WARN", "disconnected=1000")
+			spell(3)
+			spell(4)
+			expect("two more at once")
+			time.Sleep(spellGap)
+			spell(2)
+			expect("one later", "disconnected_before=7", "disconnected=2")
+			if err := s.unread(d, true); strings.Contains(err.Error(), "identity") || strings.Contains(err.Error(), "all") {
+				t.Errorf("a client that does not read itself is told %v", err)
+			}
+		}
+	})
+}
+
+// What a stream that has ended was still to be told is wanted no more, but what the
+// audit log is to have of it.
+func TestAnOutboxThatHasEndedIsGone(t *testing.T) {
+	for audited, out := range map[bool]*outbox{false: newOutbox(), true: newOutbox()} {
+		if audited {
+			out.notes = &notes{}
+		}
+		answers := map[locktable.Answer]bool{
+			locktable.Renewed{}: true, locktable.Done{}: !audited, locktable.Closed{}: true,
+		}
+		for a := range answers {
+			if out.Gone(a) {
+				t.Errorf("%T is not wanted on a stream that is there", a)
+			}
+		}
+		out.settle()
+		for a, gone := range answers {
+			if out.Gone(a) != gone {
+				t.Errorf("%T, audited %v: gone is %v", a, audited, out.Gone(a))
+			}
+		}
+	}
+}
