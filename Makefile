@@ -86,8 +86,8 @@ sim: ## RUNS simulated worlds (1000) from SEED on (1), with all their faults
 	@go run ./internal/sim/play -seed $(SEED) -runs $(RUNS)
 
 .PHONY: small
-small: ## every order of events in worlds of two clients and two servers, after bugs planted in them
-	@go test -count=1 -tags planted -run TestPlanted ./internal/sim/small
+small: ## every order of events in small worlds, after bugs planted in them
+	@go test -count=1 -tags planted -run TestPlanted ./internal/sim/small ./internal/sim/small/appends
 	@go run ./internal/sim/small/play
 
 .PHONY: planted

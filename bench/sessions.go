@@ -21,7 +21,8 @@ import (
 // renewals cost the server. A client of pawl has a connection of its own; so
 // these speak the link's protocol themselves, as many streams on a connection
 // as there must be, and renew as a client does: every sixth of the TTL, a tenth
-// early or late.
+// early or late, on the server's beat. As a client's their windows are fixed, so
+// that gRPC sends no ping for every message.
 func (f *full) sessions(outer context.Context) error {
 	server, err := f.kit.pawlServer(outer, f.folder, "pawl", nil)
 	if err != nil {
@@ -72,6 +73,9 @@ func (f *full) sessions(outer context.Context) error {
 	return nil
 }
 
+// crowdWindow is that of pawl's client, in bytes.
+const crowdWindow = 1 << 20
+
 // crowd is many sessions.
 type crowd struct {
 	end      context.CancelCauseFunc
@@ -84,7 +88,8 @@ func (c *crowd) open(ctx context.Context, link string, sessions, connections int
 	per := (sessions + connections - 1) / connections
 	var opening sync.WaitGroup
 	for first := 0; first < sessions; first += per {
-		conn, err := grpc.NewClient("passthrough:///"+link, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig())
+		conn, err := grpc.NewClient("passthrough:///"+link, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(),
+			grpc.WithStaticStreamWindowSize(crowdWindow), grpc.WithStaticConnWindowSize(crowdWindow))
 		if err != nil {
 			return err
 		}
@@ -134,16 +139,30 @@ func (c *crowd) one(ctx context.Context, conn *grpc.ClientConn, n int) error {
 			}
 		}
 	}
-	c.all.Go(func() { c.renew(ctx, n, stream) })
-	c.all.Go(func() { c.receive(ctx, n, stream) })
+	beats := make(chan time.Time, 1)
+	c.all.Go(func() { c.renew(ctx, n, stream, beats) })
+	c.all.Go(func() { c.receive(ctx, n, stream, beats) })
 	return nil
 }
 
-func (c *crowd) renew(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage]) {
+// renew renews until ctx ends. beats says after each answer when one will be.
+func (c *crowd) renew(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage], beats <-chan time.Time) {
 	const every = sessionsTTL / 6
+	due := time.NewTimer(0)
+	defer due.Stop()
 	for number := uint64(1); ; number++ {
-		if pause(ctx, every*9/10+rand.N(every/5)) != nil {
-			return
+		at := time.Now().Add(every*9/10 + rand.N(every/5))
+		due.Reset(time.Until(at))
+		for waiting := true; waiting; {
+			select {
+			case <-due.C:
+				waiting = false
+			case beat := <-beats:
+				at = at.Add(-(at.Sub(beat) % linkpb.BeatGap))
+				due.Reset(time.Until(at))
+			case <-ctx.Done():
+				return
+			}
 		}
 		if err := stream.Send(&linkpb.ClientMessage{FinishedBelow: 2, Renewal: number}); err != nil {
 			c.fail(ctx, n, err)
@@ -152,7 +171,7 @@ func (c *crowd) renew(ctx context.Context, n int, stream grpc.BidiStreamingClien
 	}
 }
 
-func (c *crowd) receive(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage]) {
+func (c *crowd) receive(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage], beats chan<- time.Time) {
 	for {
 		m, err := stream.Recv()
 		switch {
@@ -164,6 +183,10 @@ func (c *crowd) receive(ctx context.Context, n int, stream grpc.BidiStreamingCli
 			return
 		case m.Renewal > 0:
 			c.renewals.Add(1)
+			select {
+			case beats <- time.Now().Add(time.Duration(m.BeatNano)):
+			default:
+			}
 		}
 	}
 }
