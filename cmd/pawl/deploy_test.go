@@ -37,7 +37,7 @@ func TestDeployedConfiguration(t *testing.T) {
 			switch {
 			case arg == "''":
 				args[i] = ""
-			case strings.HasPrefix(arg, "/root/"), arg == "auth.yaml":
+			case strings.HasPrefix(arg, "~/"), arg == "auth.yaml":
 				args[i] = filepath.Join(dir, filepath.Base(arg))
 			}
 		}
