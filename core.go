@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -39,10 +40,13 @@ type core struct {
 	low      uint64 // no request below is unfinished
 	// renumberAt is the number before which no request is moved to another one.
 	renumberAt uint64
-	again      time.Duration
-	sweepAt    time.Duration
-	leases     map[guard.Token]*Lease
-	watches    watches
+	// replaced are the old numbers of moved requests, until the server has said that
+	// it moved them. They count as unfinished.
+	replaced map[uint64]struct{}
+	again    time.Duration
+	sweepAt  time.Duration
+	leases   map[guard.Token]*Lease
+	watches  watches
 	// dialled are the calls that wait for the first session.
 	dialled []*call
 	// settings are the calls that wait for the TTL to be confirmed.
@@ -96,8 +100,9 @@ func newCore(servers []string, o Options, now clock.Reading, jitter func() float
 		opened: func([]byte) {},
 		start:  now, now: now,
 		requests: map[uint64]*request{}, next: 1, low: 1,
-		leases:  map[guard.Token]*Lease{},
-		watches: watches{of: map[string]*watch{}},
+		replaced: map[uint64]struct{}{},
+		leases:   map[guard.Token]*Lease{},
+		watches:  watches{of: map[string]*watch{}},
 	}
 	c.session.reset()
 	return c
@@ -202,10 +207,15 @@ func (c *core) message() *linkpb.ClientMessage {
 
 // lowest is the number below which every request is finished.
 func (c *core) lowest() uint64 {
-	for c.low < c.next && c.requests[c.low] == nil {
+	for c.low < c.next && !c.unfinished(c.low) {
 		c.low++
 	}
 	return c.low
+}
+
+func (c *core) unfinished(n uint64) bool {
+	_, moving := c.replaced[n]
+	return moving || c.requests[n] != nil
 }
 
 func (c *core) emit(kind EventKind, err error) {
@@ -214,6 +224,17 @@ func (c *core) emit(kind EventKind, err error) {
 		e.Remaining = c.session.window.Remaining(c.now)
 	}
 	c.effects.events = append(c.effects.events, e)
+}
+
+// wanted are the numbers that a greeting names: those of the unfinished requests,
+// and those that they had before where the server may not have moved them yet.
+func (c *core) wanted() []uint64 {
+	all := c.numbers()
+	if len(c.replaced) > 0 {
+		all = slices.AppendSeq(all, maps.Keys(c.replaced))
+		slices.Sort(all)
+	}
+	return all
 }
 
 // numbers are those of the unfinished requests, in order.

@@ -18,7 +18,8 @@ func (c *core) reply(m *linkpb.Reply) {
 			c.granted(r, w.Granted)
 		}
 	case *linkpb.Reply_Waiting:
-		r.ticket, r.replaces = w.Waiting.Ticket, 0
+		r.ticket = w.Waiting.Ticket
+		c.moved(r)
 		for _, call := range r.calls {
 			call.meets(nil)
 		}
@@ -45,6 +46,7 @@ func (c *core) granted(r *request, g *linkpb.Granted) {
 		l.cancel(ErrReleased)
 		return
 	}
+	c.moved(r)
 	delete(c.requests, r.number)
 	c.leases[token] = l
 }

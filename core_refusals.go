@@ -61,6 +61,8 @@ func (c *core) releaseGone(r *request) {
 
 func (c *core) refusedAcquire(r *request, w *linkpb.Refused) {
 	call := r.calls[0]
+	// The server may have refused it before it gave up the old number.
+	c.cancelReplaced(r)
 	switch w.Reason {
 	case linkpb.Reason_REASON_EXHAUSTED:
 		if call.try {
@@ -82,7 +84,7 @@ func (c *core) refusedAcquire(r *request, w *linkpb.Refused) {
 
 // askLater lets a request rest. All that rest are asked again together.
 func (c *core) askLater(r *request, pause time.Duration) {
-	r.refused, r.sent, r.ticket, r.replaces = true, false, nil, 0
+	r.refused, r.sent, r.ticket = true, false, nil
 	if at := c.t + pause; c.again == 0 || at < c.again {
 		c.again = at
 	}
@@ -104,6 +106,15 @@ func (c *core) askAgain() {
 
 // renumber moves long waiters to new numbers, with their ticket and so their
 // place, before the server must remember too many numbers behind them.
+//
+// The old number stays unfinished until the server has answered under the new one.
+// Otherwise:
+//
+//  1. The request waits as number 1, and is moved to 1025.
+//  2. The message says "1025 replaces 1" and "all below 1025 is finished". The
+//     server heeds the second part first, and forgets number 1 with its place.
+//  3. Number 1025 stands at the end of the queue. Or number 1 was granted before
+//     2: then nobody gives that lease back, and 1025 waits for it for ever.
 func (c *core) renumber() {
 	spread := min(max(spreadMin, 4*uint64(len(c.requests))), spreadMax)
 	if c.line.state != lineUp || c.next < c.renumberAt || c.next-c.lowest() < spread {
@@ -116,14 +127,26 @@ func (c *core) renumber() {
 			break
 		}
 		r := c.requests[n]
-		if r.kind != callAcquire || !r.sent {
+		if r.kind != callAcquire || !r.sent || r.ticket == nil || r.replaces != 0 {
 			continue
 		}
 		delete(c.requests, n)
-		if r.replaces == 0 {
-			r.replaces = n
-		}
+		r.replaces, c.replaced[n] = n, struct{}{}
 		c.enter(r)
+	}
+}
+
+// moved notes that the server knows a request by its present number alone.
+func (c *core) moved(r *request) {
+	delete(c.replaced, r.replaces)
+	r.replaces = 0
+}
+
+// cancelReplaced gives up what a request had asked for under its old number.
+func (c *core) cancelReplaced(r *request) {
+	if r.replaces != 0 {
+		c.cancel(r.replaces)
+		c.moved(r)
 	}
 }
 
@@ -154,6 +177,7 @@ func (c *core) restart(cause error) {
 	old := c.numbers()
 	requests := c.requests
 	c.requests, c.next, c.low, c.renumberAt, c.again = map[uint64]*request{}, 1, 1, 0, 0
+	clear(c.replaced)
 	for _, n := range old {
 		r := requests[n]
 		if r.kind != callAcquire {
@@ -177,6 +201,7 @@ func (c *core) refuseAll(why error) {
 	for _, n := range c.numbers() {
 		if r := c.requests[n]; r.kind == callAcquire {
 			delete(c.requests, n)
+			c.moved(r)
 			r.answer(nil, why)
 		}
 	}

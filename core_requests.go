@@ -15,6 +15,9 @@ const (
 	// has more room, so that to move them costs a part of what it costs to ask.
 	spreadMin = 1024
 	spreadMax = 60_000
+	// numbersMax is how far they may lie apart when something new is asked; servers
+	// refuse what lies 65,536 apart.
+	numbersMax = 64_000
 	// exhaustedPause is the pause before a request is asked again that met a
 	// limit of the server.
 	exhaustedPause = 100 * time.Millisecond
@@ -113,6 +116,11 @@ func (c *core) begin(call *call) {
 			call.answer(nil, fmt.Errorf("%w: %d requests of this client are not answered", ErrExhausted, len(c.requests)))
 			return
 		}
+		if c.next-c.lowest() >= numbersMax {
+			call.answer(nil, fmt.Errorf("%w: request %d of this client is not answered, and %d came after it",
+				ErrExhausted, c.low, c.next-c.low-1))
+			return
+		}
 		r := &request{kind: callAcquire, calls: alone(call)}
 		if call.try {
 			r.limit = c.t + c.ttl
@@ -188,11 +196,13 @@ func (c *core) forget(r *request) {
 	case c.closing || r.refused:
 	case r.sent:
 		c.cancel(r.number)
-		if r.replaces != 0 {
-			// The cancel may overtake the request that was to end the old one.
-			c.cancel(r.replaces)
-		}
+		// It may overtake the request that was to end the old one.
+		c.cancelReplaced(r)
 	case c.line.state == lineDialling && c.session.id != nil:
 		c.line.cancels = append(c.line.cancels, r.number)
+		if r.replaces != 0 {
+			c.line.cancels = append(c.line.cancels, r.replaces)
+		}
 	}
+	c.moved(r)
 }

@@ -52,9 +52,17 @@ func TestALongWaiterIsRenumbered(t *testing.T) {
 	s.c.next++
 	s.c.tick()
 	s.carryOut()
-	want := fmt.Sprintf("send finished %d %d:acquire(x)[ticket1]", spreadMin+1, spreadMin+1)
+	want := fmt.Sprintf("send finished 1 %d:acquire(x)[ticket1]", spreadMin+1)
 	if len(s.out) != 1 || s.out[0] != want {
 		t.Fatalf("got %q, want %q", s.out, want)
+	}
+	// The old number is finished when the new one is answered, and not before.
+	if low := s.c.lowest(); low != 1 {
+		t.Fatalf("finished below %d while the server may not know the new number", low)
+	}
+	s.input([]string{"waiting", fmt.Sprint(spreadMin + 1)})
+	if low := s.c.lowest(); low != spreadMin+1 {
+		t.Fatalf("finished below %d when the new number is answered", low)
 	}
 }
 
@@ -65,6 +73,7 @@ func TestManyLongWaitersAreRenumberedSeldom(t *testing.T) {
 	const waiting, asked = 1000, 20_000
 	for i := range waiting {
 		s.input([]string{"acquire", fmt.Sprint("x", i)})
+		s.input([]string{"waiting", fmt.Sprint(i + 1)})
 	}
 	s.c.tick()
 	s.carryOut()
@@ -75,7 +84,12 @@ func TestManyLongWaitersAreRenumberedSeldom(t *testing.T) {
 		s.c.tick()
 		s.carryOut()
 		for _, line := range s.out {
-			moved += strings.Count(line, ":acquire(")
+			for _, word := range strings.Fields(line) {
+				if n, _, acquires := strings.Cut(word, ":acquire("); acquires {
+					moved++
+					s.input([]string{"waiting", n})
+				}
+			}
 		}
 		if spread := s.c.next - s.c.lowest(); spread > 5*waiting {
 			t.Fatalf("unfinished requests lie %d apart", spread)

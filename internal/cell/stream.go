@@ -83,7 +83,7 @@ func (s *Stream) Submit(m Message) {
 		return
 	}
 	heard := locktable.Heard{
-		Ref: s.r, Session: s.session, Generation: s.generation, Renewal: m.Renewal, TTL: m.TTL, Finished: m.Finished,
+		Ref: s.r, Session: s.session, Generation: s.generation, Renewal: m.Renewal, TTL: m.TTL, Finished: m.finished(),
 	}
 	if m.TTL != 0 {
 		s.ttl = m.TTL
@@ -143,6 +143,19 @@ func (m *Message) Weight() int {
 		n++
 	}
 	return n + 1
+}
+
+// finished is the number below which every request is finished as far as the table
+// may know before it has decided this message's acquires. An acquire that replaces an
+// older number has its place from there, or gives back what was granted to it.
+func (m *Message) finished() uint64 {
+	n := m.Finished
+	for i := range m.Acquires {
+		if old := m.Acquires[i].Replaces; old != 0 {
+			n = min(n, old)
+		}
+	}
+	return n
 }
 
 // Breathe waits while far more is to be decided than a turn takes, and while its
