@@ -131,7 +131,7 @@ func (c *core) hello() *linkpb.Hello {
 	for _, l := range c.held() {
 		h.Held = append(h.Held, uint64(l.token))
 	}
-	h.Wanted = c.wanted()
+	h.Wanted, h.NextNumber = c.wanted(), c.next
 	return h
 }
 

@@ -291,7 +291,12 @@ type Hello struct {
 	// Where the client was sent last and reached nobody, or what served it last and
 	// said that it serves no more: a server that knows of no other active one need
 	// not send it there again before that wait ends.
-	Unreached     string `protobuf:"bytes,12,opt,name=unreached,proto3" json:"unreached,omitempty"`
+	Unreached string `protobuf:"bytes,12,opt,name=unreached,proto3" json:"unreached,omitempty"`
+	// The number that the next new request of the session will have. A greeting can
+	// be overtaken by a later one, at another server: when the session has a lease
+	// that was granted to this number or a higher one, it is refused with
+	// REASON_CONFLICT. 0: not said; then no lease is released.
+	NextNumber    uint64 `protobuf:"varint,13,opt,name=next_number,json=nextNumber,proto3" json:"next_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +413,13 @@ func (x *Hello) GetUnreached() string {
 		return x.Unreached
 	}
 	return ""
+}
+
+func (x *Hello) GetNextNumber() uint64 {
+	if x != nil {
+		return x.NextNumber
+	}
+	return 0
 }
 
 type Request struct {
@@ -3333,7 +3345,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05close\x18\x05 \x01(\bR\x05close\x12\x18\n" +
 	"\aobserve\x18\x06 \x03(\tR\aobserve\x12\x1c\n" +
 	"\tunobserve\x18\a \x03(\tR\tunobserve\x12\x19\n" +
-	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\xc8\x02\n" +
+	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\xe9\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -3349,7 +3361,9 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x06wanted\x18\n" +
 	" \x03(\x04R\x06wanted\x12\x1b\n" +
 	"\twait_nano\x18\v \x01(\x03R\bwaitNano\x12\x1c\n" +
-	"\tunreached\x18\f \x01(\tR\tunreached\"\x82\x02\n" +
+	"\tunreached\x18\f \x01(\tR\tunreached\x12\x1f\n" +
+	"\vnext_number\x18\r \x01(\x04R\n" +
+	"nextNumber\"\x82\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
 	"\aacquire\x18\x02 \x01(\v2\x15.pawl.link.v1.AcquireH\x00R\aacquire\x121\n" +

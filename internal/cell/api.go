@@ -119,6 +119,8 @@ type Hello struct {
 	// QueuedMax is as in AcquireRequest.
 	QueuedMax    int
 	Held, Wanted []uint64
+	// Next is the number that the next new request will have; 0: not said.
+	Next uint64
 	// Cell and Highest are what the client has seen.
 	Cell    string
 	Highest guard.Token

@@ -35,7 +35,7 @@ func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
 	}
 	a := locktable.Attach{
 		Ref: r, Generation: h.Generation, TTL: h.TTL, Label: h.Label, Identity: h.Identity,
-		Held: h.Held, Wanted: h.Wanted, Cell: h.Cell, Highest: h.Highest,
+		Held: h.Held, Wanted: h.Wanted, Next: h.Next, Cell: h.Cell, Highest: h.Highest,
 	}
 	switch {
 	case len(h.Session) == 0:

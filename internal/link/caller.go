@@ -173,6 +173,7 @@ func (d *door) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
 		QueuedMax:  i.Limits().Acquires,
 		Held:       h.Held,
 		Wanted:     h.Wanted,
+		Next:       h.NextNumber,
 	}
 	if i.Anywhere(access.Hold) {
 		c.Cell, c.Highest = h.Cell, tokenOf(h.HighestToken)

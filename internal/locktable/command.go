@@ -37,9 +37,13 @@ type Attach struct {
 	// New and what follows open a session when Session is zero.
 	New             ID
 	Label, Identity string
-	// Held and Wanted say what the client still wants; the rest is released.
+	// Held and Wanted say what the client still wants; the rest of what it had asked
+	// for before Next is released.
 	Held   []uint64
 	Wanted []uint64
+	// Next is the number that the client's next new request will have; 0: not said,
+	// and nothing is released.
+	Next uint64
 	// Cell and Highest are what the client has seen; see Attached.RolledBack.
 	Cell    string
 	Highest guard.Token

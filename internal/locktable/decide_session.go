@@ -71,6 +71,10 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 		d.reply(c.Ref, 0, Closed{Reason: Conflict, Message: fmt.Sprintf(
 			"generation %d of the stream is not above %d", c.Generation, s.generation)})
 		return
+	case c.overtaken(s):
+		d.reply(c.Ref, 0, Closed{Reason: Conflict, Message: fmt.Sprintf(
+			"the greeting is older than what the session has asked for since: its next request is %d", c.Next)})
+		return
 	}
 	if err := wantedTTL(c.TTL); err != nil {
 		d.reply(c.Ref, 0, Closed{Reason: Invalid, Message: err.Error()})
@@ -80,13 +84,38 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	s.stream, s.generation, s.asked = c.Ref, c.Generation, 0
 	t.touchFor(now, s, c.TTL, d)
 	have, lost := t.part(s, c.Held)
-	t.keep(now, s, have, c.Wanted, d)
+	t.keep(now, s, have, c, d)
 	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled, Session: s.id})
 	for l := s.leases.head; l != nil; l = l.next {
 		if l.breaking != nil {
 			d.reply(c.Ref, 0, Notice{Token: l.token, Reason: l.breaking.reason})
 		}
 	}
+}
+
+// overtaken reports whether a greeting is older than something that its session has
+// asked for. Generations are in no record, so after a take-over they cannot tell:
+//
+//  1. A client greets standby B, gives that attempt up, and attaches to A again.
+//  2. A grants it a lease under a new number, and renews its session.
+//  3. B takes over. The greeting of 1 arrives. It names that lease neither as held
+//     nor as wanted, and would release it while its holder trusts it (I5).
+//
+// A lease that the client trusts is one that a greeting names, or was asked for after
+// the greeting, under a number that the greeting calls the next or a higher one.
+func (c *Attach) overtaken(s *session) bool {
+	if c.Next == 0 {
+		return false
+	}
+	if s.finished > c.Next {
+		return true
+	}
+	for l := s.leases.head; l != nil; l = l.next {
+		if l.request >= c.Next {
+			return true
+		}
+	}
+	return false
 }
 
 const (
@@ -96,10 +125,11 @@ const (
 
 // keep releases what a returning client no longer wants. A lease whose answer
 // was lost is known by its request's number. Waiters go first: what is released
-// here must not be granted to one of them.
-func (t *Table) keep(now Now, s *session, have map[guard.Token]bool, wanted []uint64, d *Decided) {
+// here must not be granted to one of them. A client that does not say its next
+// number may have asked for anything since: no lease of it is released.
+func (t *Table) keep(now Now, s *session, have map[guard.Token]bool, c Attach, d *Decided) {
 	want := map[uint64]bool{}
-	for _, n := range wanted {
+	for _, n := range c.Wanted {
 		if s.granted[n] != nil || s.waiting[n] != nil {
 			want[n] = true
 		}
@@ -114,7 +144,7 @@ func (t *Table) keep(now Now, s *session, have map[guard.Token]bool, wanted []ui
 	t.serveAll(now, all, d)
 	for l := s.leases.head; l != nil; {
 		next := l.next
-		if l.request != 0 && !want[l.request] && !have[l.token] && !planted.Is("what nobody wants is kept") {
+		if l.request != 0 && l.request < c.Next && !want[l.request] && !have[l.token] && !planted.Is("what nobody wants is kept") {
 			t.release(now, l, d)
 		}
 		l = next

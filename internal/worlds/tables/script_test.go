@@ -21,11 +21,13 @@ import (
 type script struct {
 	*world
 	generation map[string]uint64
+	// next is the number that a client would give its next request.
+	next map[string]uint64
 }
 
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := &script{generation: map[string]uint64{}}
+		s := &script{generation: map[string]uint64{}, next: map[string]uint64{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out := s.run(t, d)
 			if d.Cmd != "limits" {
@@ -264,6 +266,7 @@ func (s *script) command(a *args) locktable.Command {
 			Names: append([]string{a.word(2)}, a.all("names")...), Try: a.has("try"), Label: a.value("label"),
 			LockDelay: a.duration(a.value("delay"), 0), Value: []byte(a.value("value")),
 		}
+		s.next[x] = max(s.next[x], c.Number+1)
 		c.Mode, c.Slots = a.mode()
 		if p := strings.Split(a.value("ticket"), "/"); len(p) == 2 {
 			c.Ticket = locktable.Place{Epoch: a.number(p[0]), Sequence: a.number(p[1])}
@@ -344,6 +347,9 @@ func (s *script) attach(a *args) locktable.Command {
 		c.Generation = a.number(v)
 	} else {
 		c.Generation = s.generation[x] + 1
+	}
+	if c.Next = s.next[x]; a.value("next") != "" {
+		c.Next = a.number(a.value("next"))
 	}
 	if c.Generation > s.generation[x] {
 		s.generation[x] = c.Generation

@@ -1,0 +1,144 @@
+package cell_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+// told keeps what a stream is told.
+type told struct {
+	mu  sync.Mutex
+	all []locktable.Answer
+}
+
+func (x *told) Receive(_ uint64, a locktable.Answer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.all = append(x.all, a)
+}
+
+// last is the newest answer; it waits until the bubble is idle.
+func (x *told) last(t *testing.T) locktable.Answer {
+	t.Helper()
+	time.Sleep(50 * time.Millisecond)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.all) == 0 {
+		t.Fatal("the stream was told nothing")
+	}
+	return x.all[len(x.all)-1]
+}
+
+// granted is the lease that a stream was told of last.
+func (x *told) granted(t *testing.T) locktable.Granted {
+	t.Helper()
+	a := x.last(t)
+	g, ok := a.(locktable.Granted)
+	if !ok {
+		t.Fatalf("not granted: %#v", a)
+	}
+	return g
+}
+
+// holders are the tokens under which a name is held.
+func (s *server) holders(t *testing.T, name string) (tokens []guard.Token, waiters int) {
+	t.Helper()
+	p, err := s.List(t.Context(), locktable.List{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range p.Locks {
+		waiters += len(l.Waiters)
+		for _, h := range l.Holders {
+			tokens = append(tokens, h.Token)
+		}
+	}
+	return tokens, waiters
+}
+
+// I5: a greeting of before a take-over releases nothing that was granted since.
+//
+//  1. A client greets the standby, and gives that attempt up: the greeting is late.
+//  2. It attaches to the active server again, is granted x, and renews.
+//  3. The standby takes over, and the greeting arrives. It does not know of x.
+func TestGreetingOvertakenBeforeATakeOver(t *testing.T) {
+	for name, next := range map[string]uint64{"that says its next number": 1, "that does not": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := memstore.NewDisk()
+				a := start(t, disk, "a", false)
+				a.up(t)
+				b := start(t, disk, "b", false)
+				defer b.stop()
+				const ttl = 15 * time.Second
+				first := &told{}
+				s := a.Attach(t.Context(), cell.Hello{Generation: 1, TTL: ttl, Next: 1}, first)
+				first.last(t)
+				s.Detach()
+				late := cell.Hello{Session: s.Session(), Generation: 2, TTL: ttl, Next: next}
+
+				second := &told{}
+				again := a.Attach(t.Context(), cell.Hello{Session: s.Session(), Generation: 3, TTL: ttl, Next: 1}, second)
+				second.last(t)
+				again.Submit(cell.Message{Renewal: 2, Finished: 1, Acquires: []locktable.Acquire{{Number: 1, Names: []string{"x"}}}})
+				token := second.granted(t).Token
+
+				a.stop()
+				b.up(t)
+				third := &told{}
+				b.Attach(t.Context(), late, third)
+				third.last(t)
+				if held, _ := b.holders(t, "x"); !slices.Equal(held, []guard.Token{token}) {
+					t.Errorf("x is held under %v; token %d, which its holder trusts, was expected", held, token)
+				}
+				fourth := &told{}
+				b.Attach(t.Context(), cell.Hello{
+					Session: s.Session(), Generation: 4, TTL: ttl, Held: []uint64{uint64(token)}, Next: 2,
+				}, fourth)
+				if welcome, ok := fourth.last(t).(locktable.Attached); !ok || len(welcome.Lost) > 0 {
+					t.Errorf("the greeting of now is answered with %#v", fourth.last(t))
+				}
+			})
+		})
+	}
+}
+
+// A request is granted while its client moves it to another number, and says in the
+// same message that all below that is finished. The lease goes back, and the request
+// keeps its place.
+func TestReplacedRequestIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		defer s.stop()
+		s.up(t)
+		x := s.acquire(t, "x", time.Minute, 0)
+		said := &told{}
+		c := s.Attach(t.Context(), cell.Hello{Generation: 1, TTL: time.Minute, Next: 1}, said)
+		said.last(t)
+		c.Submit(cell.Message{Finished: 1, Acquires: []locktable.Acquire{{Number: 1, Names: []string{"x"}}}})
+		waiting, ok := said.last(t).(locktable.Waiting)
+		if !ok {
+			t.Fatalf("%#v", said.last(t))
+		}
+		if err := s.Release(t.Context(), x.ID); err != nil {
+			t.Fatal(err)
+		}
+		first := said.granted(t).Token
+		c.Submit(cell.Message{Finished: 1025, Acquires: []locktable.Acquire{
+			{Number: 1025, Names: []string{"x"}, Ticket: waiting.Place, Replaces: 1},
+		}})
+		second := said.granted(t).Token
+		held, waiters := s.holders(t, "x")
+		if second == first || !slices.Equal(held, []guard.Token{second}) || waiters != 0 {
+			t.Errorf("x is held under %v and %d wait; token %d alone was expected", held, waiters, second)
+		}
+	})
+}
