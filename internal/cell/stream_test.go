@@ -2,7 +2,6 @@ package cell_test
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,39 +12,27 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// told keeps what a stream is told.
-type told struct {
-	mu  sync.Mutex
-	all []locktable.Answer
-}
+// told is what a stream is told.
+type told chan locktable.Answer
 
-func (x *told) Receive(_ uint64, a locktable.Answer) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.all = append(x.all, a)
-}
+func (x told) Receive(_ uint64, a locktable.Answer) { x <- a }
 
-// last is the newest answer; it waits until the bubble is idle.
-func (x *told) last(t *testing.T) locktable.Answer {
-	t.Helper()
-	time.Sleep(50 * time.Millisecond)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.all) == 0 {
-		t.Fatal("the stream was told nothing")
+// granted is the next lease that a stream is told of.
+func (x told) granted() locktable.Granted {
+	for {
+		if g, ok := (<-x).(locktable.Granted); ok {
+			return g
+		}
 	}
-	return x.all[len(x.all)-1]
 }
 
-// granted is the lease that a stream was told of last.
-func (x *told) granted(t *testing.T) locktable.Granted {
-	t.Helper()
-	a := x.last(t)
-	g, ok := a.(locktable.Granted)
-	if !ok {
-		t.Fatalf("not granted: %#v", a)
+// waiting is the next place that a stream is told of.
+func (x told) waiting() locktable.Place {
+	for {
+		if w, ok := (<-x).(locktable.Waiting); ok {
+			return w.Place
+		}
 	}
-	return g
 }
 
 // holders are the tokens under which a name is held.
@@ -79,32 +66,33 @@ func TestGreetingOvertakenBeforeATakeOver(t *testing.T) {
 				b := start(t, disk, "b", false)
 				defer b.stop()
 				const ttl = 15 * time.Second
-				first := &told{}
+				first := make(told, 16)
 				s := a.Attach(t.Context(), cell.Hello{Generation: 1, TTL: ttl, Next: 1}, first)
-				first.last(t)
+				<-first
 				s.Detach()
 				late := cell.Hello{Session: s.Session(), Generation: 2, TTL: ttl, Next: next}
 
-				second := &told{}
+				second := make(told, 16)
 				again := a.Attach(t.Context(), cell.Hello{Session: s.Session(), Generation: 3, TTL: ttl, Next: 1}, second)
-				second.last(t)
+				<-second
 				again.Submit(cell.Message{Renewal: 2, Finished: 1, Acquires: []locktable.Acquire{{Number: 1, Names: []string{"x"}}}})
-				token := second.granted(t).Token
+				token := second.granted().Token
 
 				a.stop()
 				b.up(t)
-				third := &told{}
+				third := make(told, 16)
 				b.Attach(t.Context(), late, third)
-				third.last(t)
+				<-third
 				if held, _ := b.holders(t, "x"); !slices.Equal(held, []guard.Token{token}) {
 					t.Errorf("x is held under %v; token %d, which its holder trusts, was expected", held, token)
 				}
-				fourth := &told{}
+				fourth := make(told, 16)
 				b.Attach(t.Context(), cell.Hello{
 					Session: s.Session(), Generation: 4, TTL: ttl, Held: []uint64{uint64(token)}, Next: 2,
 				}, fourth)
-				if welcome, ok := fourth.last(t).(locktable.Attached); !ok || len(welcome.Lost) > 0 {
-					t.Errorf("the greeting of now is answered with %#v", fourth.last(t))
+				a4 := <-fourth
+				if welcome, ok := a4.(locktable.Attached); !ok || len(welcome.Lost) > 0 {
+					t.Errorf("the greeting of now is answered with %#v", a4)
 				}
 			})
 		})
@@ -120,22 +108,19 @@ func TestReplacedRequestIsGivenBack(t *testing.T) {
 		defer s.stop()
 		s.up(t)
 		x := s.acquire(t, "x", time.Minute, 0)
-		said := &told{}
+		said := make(told, 16)
 		c := s.Attach(t.Context(), cell.Hello{Generation: 1, TTL: time.Minute, Next: 1}, said)
-		said.last(t)
+		<-said
 		c.Submit(cell.Message{Finished: 1, Acquires: []locktable.Acquire{{Number: 1, Names: []string{"x"}}}})
-		waiting, ok := said.last(t).(locktable.Waiting)
-		if !ok {
-			t.Fatalf("%#v", said.last(t))
-		}
+		place := said.waiting()
 		if err := s.Release(t.Context(), x.ID); err != nil {
 			t.Fatal(err)
 		}
-		first := said.granted(t).Token
+		first := said.granted().Token
 		c.Submit(cell.Message{Finished: 1025, Acquires: []locktable.Acquire{
-			{Number: 1025, Names: []string{"x"}, Ticket: waiting.Place, Replaces: 1},
+			{Number: 1025, Names: []string{"x"}, Ticket: place, Replaces: 1},
 		}})
-		second := said.granted(t).Token
+		second := said.granted().Token
 		held, waiters := s.holders(t, "x")
 		if second == first || !slices.Equal(held, []guard.Token{second}) || waiters != 0 {
 			t.Errorf("x is held under %v and %d wait; token %d alone was expected", held, waiters, second)

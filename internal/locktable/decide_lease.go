@@ -26,21 +26,25 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 	if answered || t.repeated(now, c, args, d) {
 		return
 	}
-	if c.Replaces != 0 && s != nil {
-		place, left := t.replace(now, s, c, d)
-		c.Ticket = place
-		// Once this one stands there, or does not: it may want other names.
-		defer t.serve(now, nil, d, left...)
-	}
-	// Whoever waits already comes first.
+	// Waiters that are there come first, also before this one gives up its old place.
 	for _, name := range c.Names {
 		if l := t.locks[name]; l != nil && t.stale(l) {
 			t.serve(now, l, d)
 		}
 	}
-	if why, message := t.crowded(s, c); why != "" {
-		d.refuse(c.Ref, c.Number, why, message)
-		return
+	// moved: it was taken before, and takes no more room than it had.
+	moved := false
+	if c.Replaces != 0 && s != nil {
+		var left []*lock
+		c.Ticket, left, moved = t.replace(now, s, c, args, d)
+		// Once this one stands there, or does not: it may want other names.
+		defer t.serve(now, nil, d, left...)
+	}
+	if !moved {
+		if why, message := t.crowded(s, c); why != "" {
+			d.refuse(c.Ref, c.Number, why, message)
+			return
+		}
 	}
 	w := &waiter{ref: c.Ref, session: s, acquire: c, args: args, asked: now.High, place: c.Ticket}
 	if w.place == (Place{}) || w.place.Epoch > t.Epoch() {
@@ -60,7 +64,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 	case c.Try && !free:
 		d.reply(c.Ref, c.Number, t.held(now, w))
 	default:
-		if why := t.packed(w); why != "" {
+		if why := t.packed(w); why != "" && !moved {
 			d.refuse(c.Ref, c.Number, Exhausted, why)
 			break
 		}
@@ -122,7 +126,8 @@ func (t *Table) Asked(c Acquire) bool {
 	if s == nil || c.Number == 0 {
 		return false
 	}
-	return s.granted[c.Number] != nil || s.waiting[c.Number] != nil || c.Replaces != 0 && s.waiting[c.Replaces] != nil
+	taken := func(n uint64) bool { return s.granted[n] != nil || s.waiting[n] != nil }
+	return taken(c.Number) || c.Replaces != 0 && taken(c.Replaces)
 }
 
 // known answers a request of a stream that was asked before.
@@ -152,27 +157,6 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 		return false
 	}
 	return true
-}
-
-// replace ends the request that another one takes the place of, and returns the
-// place and the names that were waited for there, which are to be served. A
-// place is given on once: the old number is finished then.
-func (t *Table) replace(now Now, s *session, c Acquire, d *Decided) (place Place, left []*lock) {
-	low := max(s.finished, s.finishedUp)
-	_, done := s.done[c.Replaces]
-	_, cancelled := s.cancelled[c.Replaces]
-	if c.Replaces < low || c.Replaces >= c.Number || done || cancelled {
-		return Place{}, nil
-	}
-	t.cancel(s, c.Replaces, d)
-	if w := s.waiting[c.Replaces]; w != nil {
-		t.unjoin(w)
-		return w.place, w.locks
-	}
-	if l := s.granted[c.Replaces]; l != nil {
-		t.release(now, l, d)
-	}
-	return c.Ticket, nil
 }
 
 // repeated answers a request without a stream whose request id is known. A
