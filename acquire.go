@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // AcquireOption changes one acquire.
@@ -15,21 +15,16 @@ type AcquireOption struct{ set func(*acquireSettings) }
 // acquireSettings are what one acquire asks for. The first name is the one that
 // it was called with.
 type acquireSettings struct {
-	names     []string
-	label     string
-	shared    bool
-	slotted   bool
-	slots     int
-	value     []byte
-	lockDelay time.Duration
-	leader    bool
-	claims    []guard.Claimer
+	session.Wish
+	slotted bool
+	leader  bool
+	claims  []guard.Claimer
 }
 
 // Label names the holder of this lease, for people; at most 256 bytes. Without
 // it the client's label is shown.
 func Label(label string) AcquireOption {
-	return AcquireOption{func(s *acquireSettings) { s.label = label }}
+	return AcquireOption{func(s *acquireSettings) { s.Label = label }}
 }
 
 // Claim raises every guard to the new lease's fence before the acquire returns:
@@ -44,14 +39,14 @@ func Claim(guards ...guard.Claimer) AcquireOption {
 func (c *Client) acquire(ctx context.Context, verb, name string, try bool, options []AcquireOption) (*Lease, error) {
 	call := newCall(callAcquire)
 	s := &call.wants
-	s.names = append(s.names, name)
+	s.Names = append(s.Names, name)
 	for _, o := range options {
 		o.set(s)
 	}
 	if err := s.settle(); err != nil {
 		return nil, fmt.Errorf("pawl: %s %.64q: %w", verb, name, err)
 	}
-	call.try, call.ctx, call.client = try, ctx, c
+	s.Try, call.ctx = try, ctx
 	l, err := c.lease(ctx, call)
 	if err == nil {
 		err = claimAll(ctx, l, s.claims)
@@ -67,7 +62,7 @@ func (c *Client) lease(ctx context.Context, call *call) (*Lease, error) {
 		return nil, interrupted(ctx, nil)
 	}
 	if c.tracer != nil {
-		call.trace = c.tracer.begin()
+		call.trace, call.wants.Traced = c.tracer.begin(), true
 	}
 	if !c.submit(op{call: call}) {
 		return nil, ErrClosed
@@ -100,8 +95,8 @@ func claimAll(ctx context.Context, l *Lease, guards []guard.Claimer) error {
 	work, stop := l.over(ctx)
 	defer stop()
 	for _, g := range guards {
-		for i := range l.holds {
-			if err := claim(work, g, l.holds[i].fence); err != nil {
+		for i := range l.of.Holds {
+			if err := claim(work, g, l.of.Holds[i].Fence); err != nil {
 				return l.giveBack(ctx, err)
 			}
 		}
@@ -124,9 +119,9 @@ func claim(work context.Context, g guard.Claimer, f guard.Fence) (err error) {
 // giveBack releases a lease that the caller will not get to see.
 func (l *Lease) giveBack(ctx context.Context, why error) error {
 	if err := l.Release(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("claim with token %d: %w (giving the lease back: %w)", uint64(l.token), why, err)
+		return fmt.Errorf("claim with token %d: %w (giving the lease back: %w)", uint64(l.Token()), why, err)
 	}
-	return fmt.Errorf("claim with token %d: %w (the lease was released)", uint64(l.token), why)
+	return fmt.Errorf("claim with token %d: %w (the lease was released)", uint64(l.Token()), why)
 }
 
 // over returns ctx, ending with the lease as well and with the lease's cause.

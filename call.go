@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 type callKind uint8
@@ -17,14 +19,12 @@ const (
 )
 
 // call is one question of a caller that waits for its answer. It is decided
-// once: by the core with an answer, or by the caller, who gives up.
+// once: by the loop with an answer, or by the caller, who gives up.
 type call struct {
 	kind callKind
 	// What an acquire asks for; ctx lends its values to the lease's context.
-	wants  acquireSettings
-	try    bool
-	ctx    context.Context
-	client *Client
+	wants acquireSettings
+	ctx   context.Context
 	// on is the lease that a release or a check names.
 	on *Lease
 	// ttl is what is asked for, by callTTL.
@@ -41,8 +41,8 @@ type call struct {
 	// line, as the server said last; nil: nothing but others before it.
 	met atomic.Pointer[error]
 
-	// request is the core's.
-	request *request
+	// request is that of an acquire, for the loop.
+	request *session.Request
 }
 
 func newCall(kind callKind) *call { return &call{kind: kind, done: make(chan struct{})} }

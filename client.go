@@ -15,6 +15,7 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
 	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 const (
@@ -58,15 +59,22 @@ type Client struct {
 	dialServer func(context.Context, string) (net.Conn, error)
 	tracer     *tracer // nil: nothing is traced
 
-	core    *core // the loop's
-	stream  *stream
-	intake  intake
-	lines   chan lineEvent
-	streams sync.WaitGroup
+	// machine decides; it, the standing of the present session and the stream are the
+	// loop's. opened is told the id of every session; nil: nobody is.
+	machine  *session.Machine
+	standing *standing
+	opened   func([]byte)
+	stream   *stream
+	intake   intake
+	lines    chan lineEvent
+	streams  sync.WaitGroup
 
-	events  chan Event
-	log     chan Event
+	events chan Event
+	log    chan Event
+	// trouble is what is wrong with the connection, as callers see it; why is the same,
+	// the loop's.
 	trouble atomic.Pointer[error]
+	why     *session.Why
 	ended   chan struct{}
 	logged  sync.WaitGroup
 }
@@ -144,12 +152,12 @@ func newClient(ctx context.Context, servers []string, o Options, secret secretSo
 	if c.clock == nil {
 		c.clock = clock.System()
 	}
-	c.core = newCore(append([]string(nil), servers...), o, c.clock.Now(), rand.Float64)
+	c.machine = session.New(session.Settings{
+		Servers: append([]string(nil), servers...), TTL: o.TTL, Label: o.Label, Jitter: rand.Float64,
+	}, c.clock.Now())
+	c.standing, c.opened = &standing{}, parts.Opened
 	if parts.Traced != nil {
 		c.tracer = newTracer(c.clock, parts.Traced)
-	}
-	if parts.Opened != nil {
-		c.core.opened = parts.Opened
 	}
 	if o.Logger != nil {
 		c.log = make(chan Event, eventsKept)
@@ -191,8 +199,8 @@ func (c *Client) Events() <-chan Event { return c.events }
 // them: Do does. Closing twice is fine.
 func (c *Client) Close() error {
 	c.shut(closeMax)
-	if c.core.unconfirmed {
-		return fmt.Errorf("pawl: close: %w", unavailable(c.core.line.trouble))
+	if _, confirmed := c.machine.Finished(); !confirmed {
+		return fmt.Errorf("pawl: close: %w", unavailable(errorOf(c.machine.Trouble())))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // The errors of this package, for errors.Is. An error of a call whose context
@@ -47,6 +48,60 @@ var (
 	errOverdue = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
 	errGone    = fmt.Errorf("%w: the server no longer has it", ErrLost)
 )
+
+var (
+	errNoGreeting = errors.New("the server did not greet")
+	errNonsense   = errors.New("the server's answer makes no sense")
+)
+
+// errorOf makes an error of what the session says; nil of nil.
+func errorOf(w *session.Why) error {
+	if w == nil {
+		return nil
+	}
+	switch w.Kind {
+	case session.Network:
+		return w.Err
+	case session.Silence:
+		return fmt.Errorf("no answer to a %s from %s", w.What, w.Server)
+	case session.NoGreeting:
+		return errNoGreeting
+	case session.Nonsense:
+		return errNonsense
+	case session.Refusal:
+		return refusal(w.Refused)
+	case session.NoAnswer:
+		return unavailable(errorOf(w.Under))
+	case session.Closed:
+		return ErrClosed
+	case session.Crowded:
+		return fmt.Errorf("%w: %d requests of this client are not answered", ErrExhausted, w.Requests)
+	case session.Spread:
+		return fmt.Errorf("%w: request %d of this client is not answered, and %d came after it", ErrExhausted, w.Request, w.Requests)
+	case session.Watches:
+		return fmt.Errorf("%w: this client observes %d names", ErrExhausted, w.Names)
+	case session.TTLOvertaken:
+		return fmt.Errorf("%w: another call made the TTL %v meanwhile", ErrConflict, w.TTL)
+	case session.TTLKept:
+		return fmt.Errorf("%w: the server leaves the TTL at %v and does not make it %v", ErrInvalid, w.Has, w.TTL)
+	case session.Released:
+		return ErrReleased
+	case session.Overdue:
+		return errOverdue
+	case session.Gone:
+		return errGone
+	case session.Broken:
+		if w.Message == "" {
+			return ErrBroken
+		}
+		return fmt.Errorf("%w: %s", ErrBroken, w.Message)
+	case session.LetGo:
+		return fmt.Errorf("%w: asked to let go: %s", ErrBroken, w.Message)
+	case session.Copied:
+		return fmt.Errorf("%w: %w", ErrLost, errorOf(w.Under))
+	}
+	panic(fmt.Sprintf("pawl: a session says %d, which nobody knows", w.Kind))
+}
 
 // HeldError says who holds a name; it matches ErrHeld. What it says was true
 // when the server answered. It has no Token when nobody holds the name but

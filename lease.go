@@ -4,24 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // Lease is one grant of a name, or of several at once, to a client. It lasts
 // until it is released, until it is broken, or until its client's session ends.
 // Its methods may be called by several goroutines.
 type Lease struct {
-	name     string
-	token    guard.Token
-	holds    []hold
+	// of is the session's. Its token and holds never change; the rest is the loop's.
+	of       *session.Lease
 	standing *standing
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -30,16 +27,6 @@ type Lease struct {
 	mu    sync.Mutex
 	now   leaseState
 	cause error
-
-	// release is the core's: the request that is under way.
-	release *request
-}
-
-// hold is one name of a lease.
-type hold struct {
-	name  string
-	slot  int
-	fence guard.Fence
 }
 
 type leaseState uint8
@@ -71,36 +58,11 @@ func (s *standing) left(now clock.Reading) (remaining, span time.Duration) {
 	return max(p.span-now.Longer(p.from), 0), p.span
 }
 
-func newLease(c *call, token guard.Token, holds []hold, s *standing) *Lease {
-	l := &Lease{name: holds[0].name, token: token, holds: holds, standing: s, client: c.client}
-	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(c.ctx))
+func (c *Client) newLease(q *call, of *session.Lease) *Lease {
+	l := &Lease{of: of, standing: c.standing, client: c}
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(q.ctx))
+	of.Of = l
 	return l
-}
-
-// holdsOf reads what was granted, in the order of the names; nil when it is not
-// what was asked for.
-func holdsOf(asked *acquireSettings, g *linkpb.Granted, cell string) []hold {
-	if len(g.Fences) != len(asked.names) {
-		return nil
-	}
-	holds := make([]hold, 0, len(asked.names))
-	for _, name := range asked.names {
-		i := slices.IndexFunc(g.Fences, func(f *linkpb.Fence) bool { return f.Name == name })
-		if i < 0 {
-			return nil
-		}
-		f := g.Fences[i]
-		token := guard.Token(f.Fence)
-		if !token.Valid() || token > guard.Token(g.Token) || (f.Slot != 0) != asked.slotted || int64(f.Slot) > int64(asked.slots) {
-			return nil
-		}
-		h := hold{name: name, slot: int(f.Slot), fence: guard.Fence{Resource: name, Token: token, Cell: cell}}
-		if h.slot != 0 {
-			h.fence.Resource += "\x1f" + strconv.Itoa(h.slot)
-		}
-		holds = append(holds, h)
-	}
-	return holds
 }
 
 func (l *Lease) state() (leaseState, error) {
@@ -109,12 +71,18 @@ func (l *Lease) state() (leaseState, error) {
 	return l.now, l.cause
 }
 
-// releasing is for the core alone.
-func (l *Lease) releasing() bool { return l.release != nil }
-
-func (l *Lease) end(cause error) { l.become(leaseEnded, cause, cause) }
-
-func (l *Lease) endReleased() { l.become(leaseReleased, nil, ErrReleased) }
+// end notes that the lease is over, and why.
+func (l *Lease) end(why *session.Why) {
+	switch why.Kind {
+	case session.Released:
+		l.become(leaseReleased, nil, ErrReleased)
+	case session.Closed:
+		l.become(leaseReleased, ErrClosed, ErrReleased)
+	default:
+		cause := errorOf(why)
+		l.become(leaseEnded, cause, cause)
+	}
+}
 
 func (l *Lease) become(s leaseState, cause, why error) {
 	l.mu.Lock()
@@ -125,29 +93,22 @@ func (l *Lease) become(s leaseState, cause, why error) {
 	l.cancel(why)
 }
 
-func broken(reason string) error {
-	if reason == "" {
-		return ErrBroken
-	}
-	return fmt.Errorf("%w: %s", ErrBroken, reason)
-}
-
 // Name is what was acquired; with [Names], the first of them.
-func (l *Lease) Name() string { return l.name }
+func (l *Lease) Name() string { return l.of.Holds[0].Name }
 
 // Names are all names that the lease holds, in the order in which they were
 // asked for, each once.
 func (l *Lease) Names() []string {
-	all := make([]string, len(l.holds))
-	for i := range l.holds {
-		all[i] = l.holds[i].name
+	all := make([]string, len(l.of.Holds))
+	for i := range l.of.Holds {
+		all[i] = l.of.Holds[i].Name
 	}
 	return all
 }
 
 // Token is the lease's fencing token: never 0, higher than that of every lease
 // granted before in the cell. Guards of a shared lease want its Fence's.
-func (l *Lease) Token() guard.Token { return l.token }
+func (l *Lease) Token() guard.Token { return l.of.Token }
 
 // Fence is what the guard of a name wants to see. The name may be left out for
 // a lease of one name. For a name that the lease does not hold it is the zero
@@ -159,7 +120,7 @@ func (l *Lease) Token() guard.Token { return l.token }
 // name's present run of readers.
 func (l *Lease) Fence(name ...string) guard.Fence {
 	if h := l.hold(name); h != nil {
-		return h.fence
+		return h.Fence
 	}
 	return guard.Fence{}
 }
@@ -169,15 +130,15 @@ func (l *Lease) Fence(name ...string) guard.Fence {
 // lease of one name.
 func (l *Lease) Slot(name ...string) int {
 	if h := l.hold(name); h != nil {
-		return h.slot
+		return h.Slot
 	}
 	return 0
 }
 
-func (l *Lease) hold(name []string) *hold {
-	for i := range l.holds {
-		h := &l.holds[i]
-		if len(name) == 0 && len(l.holds) == 1 || len(name) == 1 && h.name == name[0] {
+func (l *Lease) hold(name []string) *session.Hold {
+	for i := range l.of.Holds {
+		h := &l.of.Holds[i]
+		if len(name) == 0 && len(l.of.Holds) == 1 || len(name) == 1 && h.Name == name[0] {
 			return h
 		}
 	}
@@ -255,7 +216,7 @@ func (l *Lease) because(verb string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("pawl: %s %q (token %d): %w", verb, l.name, uint64(l.token), err)
+	return fmt.Errorf("pawl: %s %q (token %d): %w", verb, l.Name(), uint64(l.Token()), err)
 }
 
 // interrupted is the error of a call whose context ended.

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // op is what a caller puts into the loop's intake.
@@ -56,8 +58,8 @@ func (i *intake) shut() []op {
 	return i.ops
 }
 
-// run is the client's only goroutine that decides. It waits, hands the core
-// what arrived, and carries out what the core wants; it never blocks elsewhere,
+// run is the client's only goroutine that decides. It waits, hands the machine
+// what arrived, and carries out what the machine wants; it never blocks elsewhere,
 // so that a deadline is seen in time. Its timer counts suspend: a machine that
 // wakes up finds out at once that its leases are over, not when the rest of a
 // renewal's interval has gone by.
@@ -67,7 +69,7 @@ func (c *Client) run() {
 	defer timer.Stop()
 	var (
 		ops   []op
-		armed time.Duration // in the core's time; 0: not
+		armed time.Duration // in the machine's time; 0: not
 	)
 	for {
 		var first lineEvent
@@ -81,21 +83,22 @@ func (c *Client) run() {
 			armed = 0
 		}
 		// One reading a turn, taken after what arrived had arrived.
-		c.core.at(c.clock.Now())
-		c.core.heard(first)
+		c.machine.At(c.clock.Now())
+		c.heard(first)
 		c.hear()
 		ops = c.intake.take(ops)
 		for _, o := range ops {
 			c.perform(o)
 		}
-		c.core.tick()
+		c.machine.Tick()
 		c.carryOut()
-		if c.core.finished {
+		if finished, _ := c.machine.Finished(); finished {
 			c.end()
 			return
 		}
-		if at := c.core.t + c.core.wake(); armed == 0 || at < armed {
-			timer.Reset(at - c.core.t)
+		_, now := c.machine.Now()
+		if at := now + c.machine.Wake(); armed == 0 || at < armed {
+			timer.Reset(at - now)
 			armed = at
 		}
 	}
@@ -106,74 +109,134 @@ func (c *Client) hear() {
 	for {
 		select {
 		case e := <-c.lines:
-			c.core.heard(e)
+			c.heard(e)
 		default:
 			return
 		}
 	}
 }
 
-func (c *Client) perform(o op) {
+// heard hands on what a stream tells; the zero lineEvent tells nothing.
+func (c *Client) heard(e lineEvent) {
 	switch {
-	case o.close != 0:
-		c.core.close(o.close)
-	case o.observe != nil && o.abandon:
-		c.core.unobserve(o.observe)
-	case o.observe != nil:
-		c.core.observe(o.observe)
-	case o.abandon:
-		c.core.abandon(o.call)
-	default:
-		c.core.begin(o.call)
+	case e.why != nil:
+		c.machine.Broken(e.id, e.why, e.away)
+	case e.message != nil:
+		c.machine.Heard(e.id, e.message)
 	}
 }
 
+func (c *Client) perform(o op) {
+	m := c.machine
+	switch {
+	case o.close != 0:
+		m.Close(o.close)
+	case o.observe != nil && o.abandon:
+		m.Unobserve(o.observe, o.observe.name)
+	case o.observe != nil:
+		m.Observe(o.observe, o.observe.name)
+	case o.abandon && o.call.kind == callTTL:
+		m.GiveUpTTL(o.call)
+	case o.abandon:
+		m.GiveUp(o.call.request)
+	default:
+		c.begin(o.call)
+	}
+}
+
+func (c *Client) begin(q *call) {
+	m := c.machine
+	switch q.kind {
+	case callOpen:
+		m.Open(q)
+	case callAcquire:
+		q.request = m.Acquire(q, &q.wants.Wish)
+	case callRelease:
+		m.Release(q, q.on.of)
+	case callCheck:
+		m.Check(q, q.on.of)
+	case callTTL:
+		m.SetTTL(q, q.ttl)
+	}
+}
+
+// carryOut does what the machine wants, until it wants nothing more.
 func (c *Client) carryOut() {
-	e := &c.core.effects
-	if e.hangUp {
-		e.hangUp = false
+	for all := c.machine.Effects(); len(all) > 0; all = c.machine.Effects() {
+		for i := range all {
+			c.effect(&all[i])
+		}
+	}
+	for m := c.machine.Message(); m != nil; m = c.machine.Message() {
+		c.stream.put(m)
+	}
+	if why := c.machine.Trouble(); why != c.why {
+		c.why = why
+		trouble := errorOf(why)
+		c.trouble.Store(&trouble)
+	}
+}
+
+func (c *Client) effect(e *session.Effect) {
+	switch e.Do {
+	case session.Answer:
+		e.Ref.(*call).answer(nil, errorOf(e.Why))
+	case session.Grant:
+		q := e.Ref.(*call)
+		l := c.newLease(q, e.Lease)
+		if !q.answer(l, nil) {
+			l.cancel(ErrReleased)
+			c.machine.Disown(e.Lease)
+		}
+	case session.Meet:
+		e.Ref.(*call).meets(errorOf(e.Why))
+	case session.End:
+		e.Lease.Of.(*Lease).end(e.Why)
+	case session.Yield:
+		e.Lease.Of.(*Lease).cancel(errorOf(e.Why))
+	case session.Trust:
+		c.standing.extend(e.From, e.Span)
+	case session.Begin:
+		c.standing.end()
+		c.standing = &standing{}
+	case session.Opened:
+		if c.opened != nil {
+			id, _ := c.machine.Session()
+			c.opened(id)
+		}
+	case session.HangUp:
 		if c.stream != nil {
 			c.stream.cancel()
 			c.stream = nil
 		}
+	case session.Dial:
+		c.stream = c.open(e.Attempt)
+	case session.Tell:
+		e.Ref.(*observer).tell(e.Leader)
+	case session.EndWatch:
+		e.Ref.(*observer).end(errorOf(e.Why))
+	case session.Happen:
+		c.happen(e.Event)
+	case session.Trace:
+		now, _ := c.machine.Now()
+		e.Ref.(*call).trace.taken(e.Number, now)
 	}
-	if e.dial != nil {
-		c.stream = c.open(e.dial)
-		e.dial = nil
-	}
-	for _, x := range e.traced {
-		x.trace.taken(x.number, c.core.now)
-	}
-	e.traced = nil
-	for m := c.core.message(); m != nil; m = c.core.message() {
-		c.stream.put(m)
-	}
-	for _, event := range e.events {
-		post(c.events, event)
-		if c.log != nil {
-			post(c.log, event)
-		}
-	}
-	clear(e.events)
-	e.events = e.events[:0]
-	if trouble := c.core.line.trouble; trouble != nil {
-		c.trouble.Store(&trouble)
-	} else {
-		c.trouble.Store(nil)
+}
+
+func (c *Client) happen(e *session.Event) {
+	event := Event{Kind: EventKind(e.Kind), Remaining: e.Remaining, Leases: e.Leases, Err: errorOf(e.Why)}
+	post(c.events, event)
+	if c.log != nil {
+		post(c.log, event)
 	}
 }
 
 // end answers what is still asked, and waits for the goroutines of streams.
 func (c *Client) end() {
 	for _, o := range c.intake.shut() {
-		switch {
-		case o.abandon:
-		case o.call != nil:
-			c.core.late(o.call)
-		case o.observe != nil:
-			o.observe.end(ErrClosed)
-		}
+		c.perform(o)
 	}
+	c.carryOut()
 	c.streams.Wait()
 	close(c.events)
 	if c.log != nil {

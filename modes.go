@@ -23,7 +23,7 @@ import (
 // A lease cannot be upgraded: a reader that acquires the name exclusively waits
 // for itself.
 func Shared() AcquireOption {
-	return AcquireOption{func(s *acquireSettings) { s.shared = true }}
+	return AcquireOption{func(s *acquireSettings) { s.Shared = true }}
 }
 
 // Slots asks for one of n places, 1 to 10,000: a semaphore. [Lease.Slot] tells
@@ -40,7 +40,7 @@ func Shared() AcquireOption {
 // under the name itself or not at all. So keep what is used up, a connection, a
 // shard or a working folder, per slot.
 func Slots(n int) AcquireOption {
-	return AcquireOption{func(s *acquireSettings) { s.slots, s.slotted = n, true }}
+	return AcquireOption{func(s *acquireSettings) { s.Slots, s.slotted = n, true }}
 }
 
 // Names asks for more names, up to 64 together, under one lease: all or nothing,
@@ -53,7 +53,7 @@ func Slots(n int) AcquireOption {
 // lease that is held is not taken back to let another one be granted. So take
 // what is needed together in one acquire.
 func Names(more ...string) AcquireOption {
-	return AcquireOption{func(s *acquireSettings) { s.names = append(s.names, more...) }}
+	return AcquireOption{func(s *acquireSettings) { s.Names = append(s.Names, more...) }}
 }
 
 // Value is shown with the lease to whoever lists or observes its first name, at
@@ -63,7 +63,7 @@ func Names(more ...string) AcquireOption {
 // sees it, the cell's log keeps a copy, and it is gone with the lease.
 func Value(value []byte) AcquireOption {
 	value = bytes.Clone(value)
-	return AcquireOption{func(s *acquireSettings) { s.value = value }}
+	return AcquireOption{func(s *acquireSettings) { s.Value = value }}
 }
 
 // LockDelay keeps the lease's names closed for so long, at most 1 hour, after
@@ -76,7 +76,7 @@ func Value(value []byte) AcquireOption {
 // one begins, and a pause or a network may take longer. It is paid for with the
 // time in which nobody works.
 func LockDelay(d time.Duration) AcquireOption {
-	return AcquireOption{func(s *acquireSettings) { s.lockDelay = d }}
+	return AcquireOption{func(s *acquireSettings) { s.LockDelay = d }}
 }
 
 // Bounds of what may be asked for, as servers have them.
@@ -91,30 +91,30 @@ const (
 
 // settle checks what the options led to, and removes names given twice.
 func (s *acquireSettings) settle() error {
-	if len(s.names) > 1 {
-		s.names = unique(s.names)
+	if len(s.Names) > 1 {
+		s.Names = unique(s.Names)
 	}
-	if n := len(s.names); n > namesMax {
+	if n := len(s.Names); n > namesMax {
 		return fmt.Errorf("%w: %d names were given; 1 to %d were expected", ErrInvalid, n, namesMax)
 	}
-	for _, name := range s.names {
+	for _, name := range s.Names {
 		if err := named(name); err != nil {
 			return err
 		}
 	}
 	switch {
-	case s.leader && (s.shared || s.slotted):
+	case s.leader && (s.Shared || s.slotted):
 		return fmt.Errorf("%w: one leads at a time: neither Shared nor Slots was expected", ErrInvalid)
-	case s.shared && s.slotted:
+	case s.Shared && s.slotted:
 		return fmt.Errorf("%w: a lease is either shared or one of slots", ErrInvalid)
-	case s.slotted && (s.slots < 1 || s.slots > slotsMax):
-		return fmt.Errorf("%w: %d slots were asked for; 1 to %d were expected", ErrInvalid, s.slots, slotsMax)
-	case s.lockDelay < 0 || s.lockDelay > lockDelayMax:
-		return fmt.Errorf("%w: the lock-delay is %v; 0 to 1h was expected", ErrInvalid, s.lockDelay)
-	case len(s.value) > valueMax:
-		return fmt.Errorf("%w: the value has %d bytes; at most %d were expected", ErrInvalid, len(s.value), valueMax)
+	case s.slotted && (s.Slots < 1 || s.Slots > slotsMax):
+		return fmt.Errorf("%w: %d slots were asked for; 1 to %d were expected", ErrInvalid, s.Slots, slotsMax)
+	case s.LockDelay < 0 || s.LockDelay > lockDelayMax:
+		return fmt.Errorf("%w: the lock-delay is %v; 0 to 1h was expected", ErrInvalid, s.LockDelay)
+	case len(s.Value) > valueMax:
+		return fmt.Errorf("%w: the value has %d bytes; at most %d were expected", ErrInvalid, len(s.Value), valueMax)
 	}
-	return sound("label", s.label, labelMax)
+	return sound("label", s.Label, labelMax)
 }
 
 // unique keeps the first of equal names, in their order.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // Campaign waits until it leads: it is an Acquire whose lease others find with
@@ -120,7 +121,9 @@ func newObserver(name string) *observer {
 	return &observer{name: name, ready: make(chan struct{}, 1)}
 }
 
-func (o *observer) tell(l Leader) { o.put(l, nil) }
+func (o *observer) tell(l *session.Leader) {
+	o.put(Leader{Token: l.Token, Value: l.Value, Label: l.Label}, nil)
+}
 
 // end is the last word.
 func (o *observer) end(err error) { o.put(Leader{}, err) }

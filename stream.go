@@ -1,7 +1,6 @@
 package pawl
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -18,15 +17,12 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 const (
 	// messageMax bounds what a server may send at once, in bytes.
 	messageMax = 8 << 20
-	// requestsMax bounds the requests of one message to the server, bytesMax
-	// about their bytes: a request has up to 64 names and a value.
-	requestsMax = 1024
-	bytesMax    = 1 << 20
 	// windowSize bounds the bytes of answers on their way.
 	windowSize = 1 << 20
 	// A connection on which nothing comes in is asked whether it lives: renewals
@@ -35,20 +31,20 @@ const (
 	pingPatience = 5 * time.Second
 )
 
-// lineEvent is what a stream tells the loop: a message, or its end.
+// lineEvent is what a stream tells the loop: a message, or why it has ended.
 type lineEvent struct {
 	id      uint64
 	message *linkpb.ServerMessage
-	err     error
-	// refused: the server will not have this caller at all.
-	refused bool
+	why     *session.Why
+	// away: the server will not have this caller at all.
+	away bool
 }
 
 // stream is one attempt to reach a server and what comes of it. It decides
 // nothing.
 type stream struct {
 	client  *Client
-	attempt *attempt
+	attempt *session.Attempt
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -60,40 +56,41 @@ type stream struct {
 type attachStream = grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage]
 
 // open begins an attempt; it ends by cancel, or by itself with an event.
-func (c *Client) open(a *attempt) *stream {
+func (c *Client) open(a *session.Attempt) *stream {
 	s := &stream{client: c, attempt: a, ready: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	c.streams.Go(func() {
 		defer s.cancel()
 		err := s.run()
 		if s.ctx.Err() == nil {
-			s.deliver(lineEvent{err: explain(s.attempt, err), refused: denied(err)})
+			s.deliver(lineEvent{why: explain(s.attempt, err), away: denied(err)})
 		}
 	})
 	return s
 }
 
-func explain(a *attempt, err error) error {
+func explain(a *session.Attempt, err error) *session.Why {
+	network := func(err error) *session.Why { return &session.Why{Kind: session.Network, Err: err} }
 	if err == nil || errors.Is(err, io.EOF) {
-		return errors.New("the server ended the stream")
+		return network(errors.New("the server ended the stream"))
 	}
 	switch status.Code(err) {
 	case codes.Unauthenticated:
-		return because(linkpb.Reason_REASON_UNAUTHENTICATED, status.Convert(err).Message())
+		return session.Refuse(linkpb.Reason_REASON_UNAUTHENTICATED, status.Convert(err).Message())
 	case codes.PermissionDenied:
-		return because(linkpb.Reason_REASON_DENIED, status.Convert(err).Message())
+		return session.Refuse(linkpb.Reason_REASON_DENIED, status.Convert(err).Message())
 	case codes.ResourceExhausted:
-		return because(linkpb.Reason_REASON_EXHAUSTED, status.Convert(err).Message())
+		return session.Refuse(linkpb.Reason_REASON_EXHAUSTED, status.Convert(err).Message())
 	}
-	if unreached := reach.Of(a.server, err); unreached != nil {
-		unreached.By = a.sentBy
-		return &unreachedError{unreached}
+	if unreached := reach.Of(a.Server, err); unreached != nil {
+		unreached.By = a.SentBy
+		return network(&unreachedError{unreached})
 	}
-	return errors.New(status.Convert(err).Message())
+	return network(errors.New(status.Convert(err).Message()))
 }
 
 func (s *stream) deliver(e lineEvent) {
-	e.id = s.attempt.id
+	e.id = s.attempt.ID
 	select {
 	case s.client.lines <- e:
 	case <-s.ctx.Done():
@@ -101,13 +98,13 @@ func (s *stream) deliver(e lineEvent) {
 }
 
 func (s *stream) run() error {
-	conn, err := s.client.connect(s.attempt.server)
+	conn, err := s.client.connect(s.attempt.Server)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	link := linkpb.NewLinkClient(conn)
-	for _, id := range s.attempt.closing {
+	for _, id := range s.attempt.Closing {
 		_, err := link.CloseSession(s.ctx, &linkpb.CloseSessionRequest{Session: hex.EncodeToString(id)})
 		// Only a server that could not act on it leaves anything to be given up.
 		if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled || code == codes.DeadlineExceeded {
@@ -127,7 +124,7 @@ func (s *stream) run() error {
 	if err != nil {
 		return err
 	}
-	if err := st.Send(&linkpb.ClientMessage{Hello: s.attempt.hello}); err != nil {
+	if err := st.Send(&linkpb.ClientMessage{Hello: s.attempt.Hello}); err != nil {
 		return receiveError(st, err)
 	}
 	for first := true; ; first = false {
@@ -156,7 +153,7 @@ func (s *stream) send(st attachStream) {
 		for _, m := range s.take() {
 			for m != nil {
 				var rest *linkpb.ClientMessage
-				m, rest = split(m)
+				m, rest = session.Split(m)
 				if s.client.tracer != nil {
 					s.client.tracer.sending(m)
 				}
@@ -169,49 +166,11 @@ func (s *stream) send(st attachStream) {
 	}
 }
 
-// split keeps messages small enough for the server.
-func split(m *linkpb.ClientMessage) (first, rest *linkpb.ClientMessage) {
-	n, bytes := 0, 0
-	for n < len(m.Requests) && n < requestsMax && bytes < bytesMax {
-		bytes += weight(m.Requests[n])
-		n++
-	}
-	if n == len(m.Requests) {
-		return m, nil
-	}
-	rest = &linkpb.ClientMessage{FinishedBelow: m.FinishedBelow, Requests: m.Requests[n:], Close: m.Close}
-	m.Requests, m.Close = m.Requests[:n], false
-	return m, rest
-}
-
-// weight is about what a request costs on the wire, in bytes.
-func weight(r *linkpb.Request) int {
-	a := r.GetAcquire()
-	n := 32 + len(a.GetLabel()) + len(a.GetTicket()) + len(a.GetValue())
-	for _, name := range a.GetNames() {
-		n += 8 + len(name)
-	}
-	return n
-}
-
-// put adds to what is to be sent. What is to be observed and no longer to be
-// observed stays in its order.
+// put adds to what is to be sent.
 func (s *stream) put(m *linkpb.ClientMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	watches := func(m *linkpb.ClientMessage) bool { return len(m.Observe)+len(m.Unobserve) > 0 }
-	if n := len(s.pending); n == 0 || watches(m) && watches(s.pending[n-1]) {
-		s.pending = append(s.pending, m)
-	} else {
-		p := s.pending[n-1]
-		p.FinishedBelow = max(p.FinishedBelow, m.FinishedBelow)
-		p.Renewal = max(p.Renewal, m.Renewal)
-		p.TtlNano = cmp.Or(m.TtlNano, p.TtlNano)
-		p.Requests = append(p.Requests, m.Requests...)
-		p.Observe = append(p.Observe, m.Observe...)
-		p.Unobserve = append(p.Unobserve, m.Unobserve...)
-		p.Close = p.Close || m.Close
-	}
+	s.pending = session.Gather(s.pending, m)
 	select {
 	case s.ready <- struct{}{}:
 	default:

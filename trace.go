@@ -27,12 +27,6 @@ type trace struct {
 	at     hook.Trace
 }
 
-// traced is an acquire that is followed and the number that it is asked under.
-type traced struct {
-	trace  *trace
-	number uint64
-}
-
 func newTracer(k clock.Clock, tell func(hook.Trace)) *tracer {
 	return &tracer{clock: k, tell: tell, open: map[uint64]*trace{}}
 }

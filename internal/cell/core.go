@@ -138,6 +138,18 @@ func (c Core) Crowded() bool { return c.core.crowded() }
 // WantSnapshot has the next turns freeze the table.
 func (c Core) WantSnapshot() { c.core.wantSnapshot = true }
 
+// Ticket writes the place in a queue of one of a session's requests, for its client to
+// show; Place reads it, and is zero when it is not one that the cell wrote for this
+// request.
+func (c Core) Ticket(session locktable.ID, number uint64, p locktable.Place) []byte {
+	return sealTicket(c.core.table.Secret(), session, number, p)
+}
+
+// Place reads what Ticket wrote.
+func (c Core) Place(session locktable.ID, number uint64, ticket []byte) locktable.Place {
+	return openTicket(c.core.table.Secret(), session, number, ticket)
+}
+
 // Table is the lock table as decided, durable or not.
 func (c Core) Table() *locktable.Table { return c.core.table }
 

@@ -175,7 +175,7 @@ func TestRoomIsKeptForWhoHasNothing(t *testing.T) {
 // streams and calls, and nobody else is.
 func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 	in := newIntake()
-	flood := func() *Stream { return &Stream{tenure: &tenure{intake: in}, identity: "flood"} }
+	flood := func() *Stream { return &Stream{tenure: &tenure{intake: in}, speaker: Speaker{Identity: "flood"}} }
 	const streams, each = 100, urgentMax / 4
 	var passed atomic.Int64
 	ended := make(chan struct{}, streams)
@@ -203,7 +203,7 @@ func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 	if flood().Breathe(gone, 1) || in.reserve(gone, "flood", 1) {
 		t.Error("one more of the flood is taken in")
 	}
-	other := &Stream{tenure: &tenure{intake: in}, identity: "quiet"}
+	other := &Stream{tenure: &tenure{intake: in}, speaker: Speaker{Identity: "quiet"}}
 	if !other.Breathe(gone, 1) || !in.reserve(gone, "", 1) {
 		t.Error("another identity is held up")
 	}

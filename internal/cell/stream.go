@@ -11,14 +11,12 @@ import (
 // Stream is one client's stream as the cell sees it. Its answers go to the
 // Receiver that it was attached with. Not to be used by several goroutines.
 type Stream struct {
-	cell       *Cell
-	tenure     *tenure
-	r          Receiver
-	id         secretID
-	session    locktable.ID
-	generation uint64
-	line       line
-	identity   string
+	cell    *Cell
+	tenure  *tenure
+	r       Receiver
+	id      secretID
+	speaker Speaker
+	line    line
 	// ttl is what the client asked for last, as far as it is known.
 	ttl time.Duration
 	// reserved is the room that Breathe found and Submit did not take up yet.
@@ -30,27 +28,20 @@ type Stream struct {
 // It waits, until ctx ends, while too much that its identity sent is to be decided.
 func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
 	s := &Stream{
-		cell: c, r: r, generation: h.Generation, ttl: h.TTL,
-		identity: h.Identity, line: line{identity: h.Identity, limit: h.QueuedMax},
+		cell: c, r: r, ttl: h.TTL, line: line{identity: h.Identity, limit: h.QueuedMax},
+		speaker: Speaker{Ref: r, Generation: h.Generation, Identity: h.Identity},
 	}
-	a := locktable.Attach{
-		Ref: r, Generation: h.Generation, TTL: h.TTL, Label: h.Label, Identity: h.Identity,
-		Held: h.Held, Wanted: h.Wanted, Next: h.Next, Cell: h.Cell, Highest: h.Highest,
-	}
+	opens := len(h.Session) == 0
 	switch {
-	case len(h.Session) == 0:
-		a.TTL = cmp.Or(a.TTL, locktable.TTLDefault)
-		s.ttl = a.TTL
+	case opens:
 		s.id = drawID()
-		s.session = s.id.hash()
-		a.New = s.session
+		s.ttl = cmp.Or(s.ttl, locktable.TTLDefault)
 	case copy(s.id[:], h.Session) != len(s.id) || len(h.Session) != len(s.id):
 		r.Receive(0, locktable.Closed{Reason: locktable.Invalid, Message: "a session's id has 16 bytes"})
 		return s
-	default:
-		s.session = s.id.hash()
-		a.Session = s.session
 	}
+	s.speaker.Session = s.id.hash()
+	a := s.speaker.Attach(&h, opens)
 	c.mu.Lock()
 	t := c.now
 	if t != nil {
@@ -73,7 +64,7 @@ func (s *Stream) Handle() string {
 	if s.tenure == nil {
 		return ""
 	}
-	return locktable.Handle(s.tenure.secret, s.session)
+	return locktable.Handle(s.tenure.secret, s.speaker.Session)
 }
 
 // Submit takes in what a client said at once. It never blocks; when the tenure
@@ -82,52 +73,22 @@ func (s *Stream) Submit(m Message) {
 	if s.tenure == nil {
 		return
 	}
-	heard := locktable.Heard{
-		Ref: s.r, Session: s.session, Generation: s.generation, Renewal: m.Renewal, TTL: m.TTL, Finished: m.finished(),
-	}
 	if m.TTL != 0 {
 		s.ttl = m.TTL
 	}
 	weight := s.reserved
 	s.reserved = 0
 	if s.ttl >= PatientTTL && m.renews() {
-		s.tenure.intake.renew(s.identity, weight, heard)
+		s.tenure.intake.renew(s.speaker.Identity, weight, s.speaker.Heard(&m))
 		return
 	}
-	urgent := make([]locktable.Command, 0, 2+len(m.Releases)+len(m.Cancels)+len(m.Checks))
-	urgent = append(urgent, heard)
-	for _, x := range m.Releases {
-		x.Ref, x.Session, x.Generation = s.r, s.session, s.generation
-		urgent = append(urgent, x)
-	}
-	for _, x := range m.Cancels {
-		x.Session, x.Generation = s.session, s.generation
-		urgent = append(urgent, x)
-	}
-	for _, x := range m.Checks {
-		x.Ref, x.Session, x.Generation = s.r, s.session, s.generation
-		urgent = append(urgent, x)
-	}
-	for _, name := range m.Unobserve {
-		urgent = append(urgent, locktable.Unobserve{Session: s.session, Generation: s.generation, Name: name})
-	}
-	for _, name := range m.Observe {
-		urgent = append(urgent, locktable.Observe{Ref: s.r, Session: s.session, Generation: s.generation, Name: name})
-	}
-	if m.Close {
-		urgent = append(urgent, locktable.Close{Session: s.session, Identity: s.identity})
-	}
-	if !s.tenure.intake.addOf(s.identity, weight, urgent...) || len(m.Acquires) == 0 {
+	if !s.tenure.intake.addOf(s.speaker.Identity, weight, s.speaker.Urgent(&m)...) || len(m.Acquires) == 0 {
 		return
-	}
-	for i := range m.Acquires {
-		a := &m.Acquires[i]
-		a.Ref, a.Session, a.Generation, a.Identity = s.r, s.session, s.generation, s.identity
 	}
 	if len(m.Traced) > 0 {
 		s.tenure.traces.begin(s.r, m.Traced, m.Received, s.cell.o.Clock.Now())
 	}
-	refused, _ := s.tenure.intake.acquire(&s.line, m.Acquires)
+	refused, _ := s.tenure.intake.acquire(&s.line, s.speaker.Acquires(&m))
 	for i := range refused {
 		s.r.Receive(refused[i].Number, locktable.Refused{
 			Reason: locktable.Exhausted, Message: "too many acquires wait to be decided",
@@ -145,19 +106,6 @@ func (m *Message) Weight() int {
 	return n + 1
 }
 
-// finished is the number below which every request is finished as far as the table
-// may know before it has decided this message's acquires. An acquire that replaces an
-// older number has its place from there, or gives back what was granted to it.
-func (m *Message) finished() uint64 {
-	n := m.Finished
-	for i := range m.Acquires {
-		if old := m.Acquires[i].Replaces; old != 0 {
-			n = min(n, old)
-		}
-	}
-	return n
-}
-
 // Breathe waits while far more is to be decided than a turn takes, and while its
 // identity alone has sent so much, so that who sends faster than the cell decides is
 // held up itself, and not everybody's renewals behind it. What is submitted next
@@ -169,7 +117,7 @@ func (s *Stream) Breathe(ctx context.Context, weight int) bool {
 	for {
 		relief := s.tenure.intake.relief()
 		if relief == nil {
-			if !s.tenure.intake.reserve(ctx, s.identity, weight) {
+			if !s.tenure.intake.reserve(ctx, s.speaker.Identity, weight) {
 				return false
 			}
 			s.reserved += weight
@@ -186,7 +134,7 @@ func (s *Stream) Breathe(ctx context.Context, weight int) bool {
 // Exhale gives back what nothing is submitted for any more.
 func (s *Stream) Exhale() {
 	if s.tenure != nil {
-		s.tenure.intake.waive(s.identity, s.reserved)
+		s.tenure.intake.waive(s.speaker.Identity, s.reserved)
 		s.reserved = 0
 	}
 }
@@ -201,7 +149,7 @@ func (s *Stream) Detach() {
 	delete(s.cell.streams, s)
 	s.cell.mu.Unlock()
 	s.tenure.traces.forget(s.r)
-	s.tenure.intake.add(locktable.Detach{Ref: s.r, Session: s.session, Generation: s.generation})
+	s.tenure.intake.add(locktable.Detach{Ref: s.r, Session: s.speaker.Session, Generation: s.speaker.Generation})
 }
 
 // Ticket writes the place in a queue of one of the stream's requests, for the
@@ -211,7 +159,7 @@ func (s *Stream) Ticket(number uint64, p locktable.Place) []byte {
 	if s.tenure == nil {
 		return nil
 	}
-	return sealTicket(s.tenure.secret, s.session, number, p)
+	return sealTicket(s.tenure.secret, s.speaker.Session, number, p)
 }
 
 // Place reads a ticket; zero when it is not one that the cell wrote for this
@@ -220,5 +168,5 @@ func (s *Stream) Place(number uint64, ticket []byte) locktable.Place {
 	if s.tenure == nil {
 		return locktable.Place{}
 	}
-	return openTicket(s.tenure.secret, s.session, number, ticket)
+	return openTicket(s.tenure.secret, s.speaker.Session, number, ticket)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,6 +20,7 @@ import (
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/desk"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 // authorizationKey is where a call has its credential.
@@ -164,20 +164,8 @@ func (d *door) expiry() (over <-chan struct{}, stop func()) {
 // hello is the greeting as the cell shall have it. Only who may hold something
 // was ever granted a token and can tell of one.
 func (d *door) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
-	c := cell.Hello{
-		Session:    h.Session,
-		Generation: h.Generation,
-		TTL:        time.Duration(h.TtlNano),
-		Label:      h.Label,
-		Identity:   i.Name(),
-		QueuedMax:  i.Limits().Acquires,
-		Held:       h.Held,
-		Wanted:     h.Wanted,
-		Next:       h.NextNumber,
-	}
-	if i.Anywhere(access.Hold) {
-		c.Cell, c.Highest = h.Cell, tokenOf(h.HighestToken)
-	}
+	c := wire.Hello(h, i.Anywhere(access.Hold))
+	c.Identity, c.QueuedMax = i.Name(), i.Limits().Acquires
 	return c
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store/memstore"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 // serve starts a server on a memory store and returns a client of it. The cell
@@ -96,7 +97,7 @@ func attach(t testing.TB, c linkpb.LinkClient, first *linkpb.ClientMessage) clie
 }
 
 func hello() *linkpb.Hello {
-	return &linkpb.Hello{Version: Version, Generation: 1, TtlNano: int64(10 * time.Second)}
+	return &linkpb.Hello{Version: wire.Version, Generation: 1, TtlNano: int64(10 * time.Second)}
 }
 
 func recv(t testing.TB, st clientStream) *linkpb.ServerMessage {
@@ -114,8 +115,8 @@ func TestGreetings(t *testing.T) {
 		refused string
 	}{
 		"ours":              {func(*linkpb.Hello) {}, ""},
-		"the next version":  {func(h *linkpb.Hello) { h.Version = Version + 1 }, ""},
-		"the one after":     {func(h *linkpb.Hello) { h.Version = Version + 2 }, "version 3"},
+		"the next version":  {func(h *linkpb.Hello) { h.Version = wire.Version + 1 }, ""},
+		"the one after":     {func(h *linkpb.Hello) { h.Version = wire.Version + 2 }, "version 3"},
 		"no version":        {func(h *linkpb.Hello) { h.Version = 0 }, "version 0"},
 		"no generation":     {func(h *linkpb.Hello) { h.Generation = 0 }, "generation"},
 		"a short id":        {func(h *linkpb.Hello) { h.Session = []byte("short") }, "session id of 5 bytes"},
@@ -123,8 +124,8 @@ func TestGreetings(t *testing.T) {
 		"a negative TTL":    {func(h *linkpb.Hello) { h.TtlNano = -1 }, "ttl"},
 		"the default TTL":   {func(h *linkpb.Hello) { h.TtlNano = 0 }, ""},
 		"a label too long":  {func(h *linkpb.Hello) { h.Label = strings.Repeat("x", 257) }, "label"},
-		"too much held":     {func(h *linkpb.Hello) { h.Held = make([]uint64, HeldMax+1) }, "131073 leases"},
-		"too much wanted":   {func(h *linkpb.Hello) { h.Wanted = make([]uint64, HeldMax+1) }, "131073 requests"},
+		"too much held":     {func(h *linkpb.Hello) { h.Held = make([]uint64, wire.HeldMax+1) }, "131073 leases"},
+		"too much wanted":   {func(h *linkpb.Hello) { h.Wanted = make([]uint64, wire.HeldMax+1) }, "131073 requests"},
 		"a feature unknown": {func(h *linkpb.Hello) { h.Features = []string{"teleport"} }, ""},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestGreetings(t *testing.T) {
 				switch {
 				case c.refused == "":
 					w := m.Welcome
-					if w == nil || len(w.Session) != 16 || w.Version != Version || w.Cell == "" || w.Epoch != 1 || w.TtlNano == 0 {
+					if w == nil || len(w.Session) != 16 || w.Version != wire.Version || w.Cell == "" || w.Epoch != 1 || w.TtlNano == 0 {
 						t.Errorf("answer: %v", m)
 					}
 				case m.Closed.GetReason() != linkpb.Reason_REASON_INVALID || !strings.Contains(m.Closed.Message, c.refused):
@@ -147,7 +148,7 @@ func TestGreetings(t *testing.T) {
 }
 
 func TestBrokenStreams(t *testing.T) {
-	many := make([]*linkpb.Request, RequestsMax+1)
+	many := make([]*linkpb.Request, wire.RequestsMax+1)
 	for i := range many {
 		many[i] = &linkpb.Request{Number: uint64(i + 1)}
 	}
@@ -160,8 +161,8 @@ func TestBrokenStreams(t *testing.T) {
 		"two greetings":            {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Hello: hello()}, codes.InvalidArgument},
 		"a request without number": {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Requests: []*linkpb.Request{{}}}, codes.InvalidArgument},
 		"too many requests":        {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Requests: many}, codes.InvalidArgument},
-		"too much to observe":      {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Observe: make([]string, RequestsMax+1)}, codes.InvalidArgument},
-		"too much to observe not":  {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Unobserve: make([]string, RequestsMax+1)}, codes.InvalidArgument},
+		"too much to observe":      {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Observe: make([]string, wire.RequestsMax+1)}, codes.InvalidArgument},
+		"too much to observe not":  {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Unobserve: make([]string, wire.RequestsMax+1)}, codes.InvalidArgument},
 		"a huge message": {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Requests: []*linkpb.Request{
 			{Number: 1, What: &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{Names: []string{strings.Repeat("x", MessageMax)}}}},
 		}}, codes.ResourceExhausted},
@@ -406,10 +407,10 @@ func TestReasons(t *testing.T) {
 		locktable.Invalid, locktable.Unauthenticated, locktable.Denied, locktable.Gone, locktable.Held, locktable.Conflict,
 		locktable.TokenMismatch, locktable.Exhausted, locktable.Unavailable, locktable.RolledBack, locktable.Cancelled,
 	} {
-		if w := reasonOf(r); w == 0 || words[w] {
+		if w := wire.Reason(r); w == 0 || words[w] {
 			t.Errorf("%s is %v on the wire", r, w)
 		}
-		words[reasonOf(r)] = true
+		words[wire.Reason(r)] = true
 		if _, ok := statusCodes[r]; !ok {
 			t.Errorf("%s has no gRPC code", r)
 		}

@@ -5,13 +5,8 @@ import (
 
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/wire"
 )
-
-// item is one answer of the cell on its way out.
-type item struct {
-	number uint64
-	answer locktable.Answer
-}
 
 // outbox takes the cell's answers for one stream. Its methods may be called by
 // several goroutines; those of the cell never block in it.
@@ -28,7 +23,7 @@ type outbox struct {
 	debt    *debt
 
 	mu    sync.Mutex
-	items []item
+	items []wire.Item
 	bytes int
 	// owed is the stream's part of the debt.
 	owed int
@@ -62,7 +57,7 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	if o.over {
 		return
 	}
-	n := weight(a)
+	n := wire.Weight(a)
 	o.bytes += n
 	o.owed += n
 	o.debt.add(n)
@@ -72,7 +67,7 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 		close(o.overflow)
 		return
 	}
-	o.items = append(o.items, item{number, a})
+	o.items = append(o.items, wire.Item{Number: number, Answer: a})
 	select {
 	case o.ready <- struct{}{}:
 	default:
@@ -118,7 +113,7 @@ func (o *outbox) sent() {
 }
 
 // take moves what has gathered behind items.
-func (o *outbox) take(items []item) []item {
+func (o *outbox) take(items []wire.Item) []wire.Item {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	items = append(items, o.items...)
@@ -126,35 +121,4 @@ func (o *outbox) take(items []item) []item {
 	clear(o.items)
 	o.items, o.bytes = o.items[:0], 0
 	return items
-}
-
-// weight is about what an answer costs while it waits and on the wire.
-func weight(a locktable.Answer) int {
-	const base = 96
-	switch a := a.(type) {
-	case locktable.Granted:
-		n := base
-		for _, g := range a.Grants {
-			n += 32 + len(g.Name)
-		}
-		return n
-	case cell.Traced:
-		return base + weight(a.Answer)
-	case locktable.Refused:
-		n := base + len(a.Message)
-		if a.Holder != nil {
-			n += 128 + len(a.Holder.Label) + len(a.Holder.Handle)
-		}
-		return n
-	case locktable.Attached:
-		return base + 8*len(a.Lost)
-	case locktable.Notice:
-		return base + len(a.Reason)
-	case locktable.Observed:
-		return base + len(a.Name) + len(a.Value) + len(a.Label)
-	case locktable.Closed:
-		return base + len(a.Message)
-	default:
-		return base
-	}
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/pawlproject/pawl/internal/desk"
 )
 
-// Version of the link protocol. Both sides talk to their neighbours.
-const Version = 1
-
 const (
 	// GreetingMax bounds the wait for a client's first message, and before it for
 	// its handshakes.
@@ -27,16 +24,11 @@ const (
 	// HeaderMax bounds the bytes of a call's metadata.
 	HeaderMax = 32 << 10
 	// MessageMax bounds the bytes of a message in either direction. A greeting with
-	// HeldMax of both fills most of it. A stream may keep one of its own unfinished for
+	// wire.HeldMax of both fills most of it. A stream may keep one of its own unfinished for
 	// as long as it is there: gRPC says nothing of a message that has begun, and takes
 	// one bound for all of a server. So an identity can have so much kept for each
 	// stream that it may have (access.Limits), which is what bounds it in sum.
 	MessageMax = 4 << 20
-	// RequestsMax bounds the requests of one message, and the names in it that are
-	// to be observed or no longer to be.
-	RequestsMax = 4096
-	// HeldMax bounds the leases, and the requests, that a greeting names.
-	HeldMax = 1 << 17
 	// StreamWindow and ConnWindow are how many bytes of requests may be on their
 	// way. They are fixed: gRPC would measure what the network bears by a ping for
 	// every message, which doubles what small messages cost.
@@ -107,9 +99,4 @@ func ServerOptions() []grpc.ServerOption {
 			MinTime: 10 * time.Second, PermitWithoutStream: true,
 		}),
 	}
-}
-
-// speaks reports whether a client of this protocol version is served.
-func speaks(version uint32) bool {
-	return version >= max(Version-1, 1) && version <= Version+1
 }

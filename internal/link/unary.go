@@ -9,9 +9,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 // OpenSession opens a session without a stream.
@@ -48,7 +50,7 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 	}
 	l, err := s.desk.Acquire(s.presenting(ctx), cell.AcquireRequest{
 		Names:     append([]string{r.Name}, r.Names...),
-		Mode:      modeOf(r.Shared, r.Slots),
+		Mode:      wire.Mode(r.Shared, r.Slots),
 		Slots:     r.Slots,
 		Value:     r.Value,
 		LockDelay: time.Duration(r.LockDelayNano),
@@ -76,7 +78,7 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		WaitedNano: int64(g.Waited),
 	}
 	if l.Trace != nil {
-		a.Trace = traceOf(*l.Trace, s.o.Clock.Now())
+		a.Trace = wire.Trace(*l.Trace, s.o.Clock.Now())
 	}
 	if len(g.Grants) > 1 {
 		for _, n := range g.Grants {
@@ -115,7 +117,7 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 	for _, l := range page.Locks {
 		x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse, ClosedForNano: int64(l.ClosedFor)}
 		for _, h := range l.Holders {
-			x.Holders = append(x.Holders, holder(h))
+			x.Holders = append(x.Holders, wire.Holder(h))
 		}
 		for _, w := range l.Waiters {
 			x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label, Shared: w.Shared, Identity: w.Identity})
@@ -128,7 +130,7 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 // Break asks a holder to let go, or ends its lease.
 func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.BreakResponse, error) {
 	ended, err := s.desk.Break(s.presenting(ctx), locktable.Break{
-		Name: r.Name, Token: tokenOf(r.Token), Reason: r.Reason, Now: r.Now,
+		Name: r.Name, Token: guard.Token(r.Token), Reason: r.Reason, Now: r.Now,
 	})
 	if err != nil {
 		return nil, s.failed(err)

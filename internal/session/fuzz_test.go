@@ -1,7 +1,6 @@
-package pawl
+package session
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -11,10 +10,10 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// Whatever a server says, the core does not panic, and what it hands out are
-// leases or errors, never both and never neither.
+// Whatever a server says, the machine does not panic, and everybody is answered once,
+// with a lease or with a reason; every lease has an end.
 func FuzzServerMessages(f *testing.F) {
-	for _, m := range []*linkpb.ServerMessage{
+	for _, x := range []*linkpb.ServerMessage{
 		{Welcome: &linkpb.Welcome{Cell: "c", Session: []byte("s"), TtlNano: int64(time.Second)}},
 		{Renewal: 3, Replies: []*linkpb.Reply{
 			{Number: 1, What: &linkpb.Reply_Granted{Granted: &linkpb.Granted{Token: 7, Fences: []*linkpb.Fence{{Name: "x", Fence: 7}}}}},
@@ -28,7 +27,7 @@ func FuzzServerMessages(f *testing.F) {
 		{Observed: []*linkpb.Observed{{Name: "x", Token: 9, Value: []byte("v")}, {Name: "y"}}},
 		{Closed: &linkpb.Closed{Reason: linkpb.Reason_REASON_UNAVAILABLE, ActiveLink: "b"}},
 	} {
-		raw, err := proto.Marshal(m)
+		raw, err := proto.Marshal(x)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -36,64 +35,58 @@ func FuzzServerMessages(f *testing.F) {
 		f.Add(raw, true)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, greeted bool) {
-		var m linkpb.ServerMessage
-		if proto.Unmarshal(raw, &m) != nil {
+		var x linkpb.ServerMessage
+		if proto.Unmarshal(raw, &x) != nil {
 			return
 		}
-		c := newCore([]string{"a"}, Options{TTL: 3 * time.Second}, clock.Reading{}, func() float64 { return 0 })
-		c.tick()
-		var calls []*call
-		watching := newObserver("x")
-		stream := true
-		c.effects.dial = nil
-		ask := func(kind callKind, on *Lease) {
-			q := newCall(kind)
-			q.wants.names, q.ctx, q.on, q.ttl = []string{"x"}, context.Background(), on, time.Minute
-			calls = append(calls, q)
-			c.begin(q)
-		}
-		say := func(m *linkpb.ServerMessage) {
-			c.heard(lineEvent{id: c.line.id, message: m})
-			c.tick()
-			stream = stream && !c.effects.hangUp || c.effects.dial != nil
-			c.effects.hangUp, c.effects.dial = false, nil
-			for m := c.message(); m != nil; m = c.message() {
-				if !stream {
-					t.Errorf("nothing carries %v", m)
+		settings := ofTwo()
+		settings.Servers, settings.Spread = []string{"a"}, 4
+		s := start(t, settings)
+		var granted []*Lease
+		note := func() {
+			for _, c := range s.calls {
+				if c.lease != nil {
+					granted = append(granted, c.lease)
 				}
 			}
 		}
 		if greeted {
-			say(&linkpb.ServerMessage{Welcome: &linkpb.Welcome{Cell: "c", Session: []byte("s"), TtlNano: int64(3 * time.Second)}})
-			ask(callAcquire, nil)
-			say(&linkpb.ServerMessage{Replies: []*linkpb.Reply{{Number: 1, What: &linkpb.Reply_Granted{
-				Granted: &linkpb.Granted{Token: 5, Fences: []*linkpb.Fence{{Name: "x", Fence: 5}}},
-			}}}})
-			ask(callAcquire, nil)
-			ask(callRelease, calls[0].lease)
-			ask(callCheck, calls[0].lease)
-			c.observe(watching)
-			ask(callTTL, nil)
+			s.takeTurn("welcome 3s", "acquire x")
+			s.takeTurn("granted 1 5")
+			s.takeTurn("acquire x", "release 5", "check 5", "observe x", "ttl 1m")
+			s.takeTurn("waiting 2", "acquire y", "leave 5")
 		}
 		for i := range 4 {
-			c.at(clock.Reading{}.Add(time.Duration(i) * 400 * time.Millisecond))
-			say(&m)
+			s.m.At(clock.Reading{}.Add(time.Duration(i) * 400 * time.Millisecond))
+			s.hear(&x)
+			s.takeTurn()
 		}
-		c.close(time.Second)
-		say(&m)
-		c.at(clock.Reading{}.Add(time.Hour))
-		c.tick()
-		if !c.finished {
-			t.Error("the client does not end")
+		s.m.Close(time.Second)
+		s.hear(&x)
+		s.takeTurn()
+		s.m.At(clock.Reading{}.Add(time.Hour))
+		s.takeTurn()
+		if finished, _ := s.m.Finished(); !finished {
+			t.Error("the machine does not end")
 		}
-		if _, err := watching.take(); greeted && err == nil {
-			t.Error("the observer was not told that it is over")
+		note()
+		for _, o := range s.watch {
+			if !o.ended {
+				t.Error("the observer was not told that it is over")
+			}
 		}
-		for i, q := range calls {
-			if !q.decided.Load() {
-				t.Errorf("call %d was never answered", i)
-			} else if q.kind == callAcquire && (q.lease == nil) == (q.err == nil) {
-				t.Errorf("call %d: %v, %v", i, q.lease, q.err)
+		for _, c := range s.calls {
+			switch {
+			case c.gone:
+			case !c.answered:
+				t.Errorf("call %d was never answered", c.index)
+			case c.request != nil && (c.lease == nil) == (c.why == nil):
+				t.Errorf("call %d: %v, %s", c.index, c.lease, text(c.why))
+			}
+		}
+		for _, l := range granted {
+			if s.ended[l.Token] == nil {
+				t.Errorf("lease %d has no end", l.Token)
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package pawl
+package session
 
 import (
 	"errors"
@@ -13,82 +13,92 @@ import (
 // told so and may keep us until they take over, but not for so long that we
 // would give them up, or miss that it is back.
 func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
-	c := newCore([]string{"a:1", "b:1"}, Options{TTL: 3 * time.Second}, clock.Reading{}, func() float64 { return 0 })
-	dialled := func() *attempt {
+	settings := ofTwo()
+	settings.Servers = []string{"a:1", "b:1"}
+	m := New(settings, clock.Reading{})
+	var attempt uint64
+	dialled := func() *Attempt {
 		t.Helper()
-		c.t = max(c.t, c.line.dialAt)
-		c.dial()
-		a := c.effects.dial
-		if a == nil {
-			t.Fatal("nothing is dialled")
+		m.t = max(m.t, m.line.dialAt)
+		m.dial()
+		for _, e := range m.Effects() {
+			if e.Do == Dial {
+				attempt = e.Attempt.ID
+				return e.Attempt
+			}
 		}
-		c.effects.dial = nil
-		return a
+		t.Fatal("nothing is dialled")
+		return nil
 	}
 	sent := func(to string) {
-		c.heard(lineEvent{id: c.line.id, message: &linkpb.ServerMessage{Closed: &linkpb.Closed{
+		m.Heard(attempt, &linkpb.ServerMessage{Closed: &linkpb.Closed{
 			Reason: linkpb.Reason_REASON_UNAVAILABLE, ActiveLink: to,
-		}}})
+		}})
 	}
-	if h := dialled().hello; h.WaitNano != 0 || h.Unreached != "" {
+	broken := func() { m.Broken(attempt, &Why{Kind: Network, Err: errors.New("refused")}, false) }
+	welcomed := func() {
+		id, _ := m.Session()
+		if id == nil {
+			id = make([]byte, 16)
+		}
+		m.Heard(attempt, &linkpb.ServerMessage{Welcome: &linkpb.Welcome{
+			Cell: "c", Session: id, TtlNano: int64(3 * time.Second),
+		}})
+	}
+	if h := dialled().Hello; h.WaitNano != 0 || h.Unreached != "" {
 		t.Errorf("the first attempt has patience: %v", h)
 	}
 	sent("x:1")
-	if a := dialled(); a.server != "x:1" || a.hello.Unreached != "" {
-		t.Errorf("dialled %s, unreached %q", a.server, a.hello.Unreached)
+	if a := dialled(); a.Server != "x:1" || a.Hello.Unreached != "" {
+		t.Errorf("dialled %s, unreached %q", a.Server, a.Hello.Unreached)
 	}
-	c.heard(lineEvent{id: c.line.id, err: errors.New("refused")})
+	broken()
 	for range 3 {
 		a := dialled()
-		patience := time.Duration(a.hello.WaitNano)
-		if a.hello.Unreached != "x:1" || patience <= 0 || patience > backoffMax || c.t+patience >= c.line.giveUpAt {
-			t.Errorf("%s: unreached %q, patience %v of %v", a.server, a.hello.Unreached, patience, c.line.giveUpAt-c.t)
+		patience := time.Duration(a.Hello.WaitNano)
+		if a.Hello.Unreached != "x:1" || patience <= 0 || patience > backoffMax || m.t+patience >= m.line.giveUpAt {
+			t.Errorf("%s: unreached %q, patience %v of %v", a.Server, a.Hello.Unreached, patience, m.line.giveUpAt-m.t)
 		}
 		// What is on our own list and not reached was not named by anybody.
-		c.heard(lineEvent{id: c.line.id, err: errors.New("refused")})
+		broken()
 	}
 	// A server that kept us is no reason for longer pauses, however many there were.
-	c.line.failures = 50
+	m.line.failures = 50
 	a := dialled()
-	c.t += time.Duration(a.hello.WaitNano)
+	m.t += time.Duration(a.Hello.WaitNano)
 	sent("x:1")
+	if m.line.dialAt == m.t {
+		t.Error("and none at all would be round in circles without a pause")
+	}
 	for range 3 {
-		if pause := c.line.dialAt - c.t; pause > 4*backoffMin {
-			t.Errorf("kept for %v, and then a pause of %v", time.Duration(a.hello.WaitNano), pause)
+		if pause := m.line.dialAt - m.t; pause > 4*backoffMin {
+			t.Errorf("kept for %v, and then a pause of %v", time.Duration(a.Hello.WaitNano), pause)
 		}
 		dialled()
-		c.heard(lineEvent{id: c.line.id, err: errors.New("refused")})
+		broken()
 	}
 	dialled()
 	sent("y:1")
-	if a := dialled(); a.server != "y:1" {
-		t.Errorf("dialled %s", a.server)
+	if a := dialled(); a.Server != "y:1" {
+		t.Errorf("dialled %s", a.Server)
 	}
-	c.heard(lineEvent{id: c.line.id, message: &linkpb.ServerMessage{Welcome: &linkpb.Welcome{
-		Cell: "c", Session: make([]byte, 16), TtlNano: int64(3 * time.Second),
-	}}})
-	if c.line.unreached != "" || c.line.state != lineUp {
-		t.Errorf("served, and %q is still said to be unreached", c.line.unreached)
+	welcomed()
+	if m.line.unreached != "" || !m.Up() {
+		t.Errorf("served, and %q is still said to be unreached", m.line.unreached)
 	}
 	// It ends its tenure in good order, after a while: whoever is asked next is
 	// another, and shall keep us from the first attempt on.
 	for range 2 {
-		c.servers = []string{"y:1", "z:1"}
-		c.t += steady
-		at := c.t
+		m.servers = []string{"y:1", "z:1"}
+		m.t += steady
+		at := m.t
 		sent("")
-		if a := dialled(); c.t != at || a.server != "z:1" || a.hello.Unreached != "y:1" || a.hello.WaitNano <= 0 {
-			t.Errorf("after %v: %s, unreached %q, patience %v", c.t-at, a.server, a.hello.Unreached, time.Duration(a.hello.WaitNano))
+		if a := dialled(); m.t != at || a.Server != "z:1" || a.Hello.Unreached != "y:1" || a.Hello.WaitNano <= 0 {
+			t.Errorf("after %v: %s, unreached %q, patience %v", m.t-at, a.Server, a.Hello.Unreached, time.Duration(a.Hello.WaitNano))
 		}
-		c.line.turn++
+		m.line.turn++
 		sent("y:1")
 		dialled()
-		c.heard(lineEvent{id: c.line.id, message: &linkpb.ServerMessage{Welcome: &linkpb.Welcome{
-			Cell: "c", Session: c.session.id, TtlNano: int64(3 * time.Second),
-		}}})
+		welcomed()
 	}
 }
-
-// Servers that are stopped one after the other are followed without growing
-// pauses; one that hangs up on us again and again is not hammered.
-func TestStops(t *testing.T) { runScripts(t, "stops.txt") }

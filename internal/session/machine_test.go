@@ -1,123 +1,215 @@
-package pawl
+package session
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// The first attempt is dialled before the script begins.
-const opened = `
-> dial a session "" generation 1
-@10 welcome 3s
-> event safe leases 0
-`
+func TestScriptsLeases(t *testing.T)  { runScripts(t, "leases.txt") }
+func TestScriptsModes(t *testing.T)   { runScripts(t, "modes.txt") }
+func TestScriptsWatches(t *testing.T) { runScripts(t, "watches.txt") }
+func TestScriptsTTL(t *testing.T)     { runScripts(t, "ttl.txt") }
+func TestScriptsBeat(t *testing.T)    { runScripts(t, "beat.txt") }
 
-func TestCore(t *testing.T)     { runScripts(t, "core.txt") }
-func TestCoreTTL(t *testing.T)  { runScripts(t, "ttl.txt") }
-func TestCoreBeat(t *testing.T) { runScripts(t, "beat.txt") }
+// Servers that are stopped one after the other are followed without growing
+// pauses; one that hangs up on us again and again is not hammered.
+func TestScriptsStops(t *testing.T) { runScripts(t, "stops.txt") }
 
-func newScript(t *testing.T) *script {
-	s := &script{t: t, lease: map[guard.Token]*Lease{}}
-	s.c = newCore([]string{"a", "b"}, Options{TTL: 3 * time.Second}, clock.Reading{}, func() float64 { return 0 })
-	s.c.tick()
-	s.carryOut()
-	s.input([]string{"welcome", "3s"})
-	s.c.tick()
-	s.carryOut()
-	s.out = nil
-	return s
-}
+// What a client makes of servers that answer and will not have it.
+func TestScriptsRefused(t *testing.T) { runScripts(t, "refused.txt") }
 
-// A waiter that waits while many others come and go gets a new number, and
-// shows its ticket.
-func TestALongWaiterIsRenumbered(t *testing.T) {
-	s := newScript(t)
+func TestScriptsRenumber(t *testing.T) { runScripts(t, "renumber.txt") }
+
+func TestOneAcquireTooManyIsRefused(t *testing.T) {
+	s := open(t, ofTwo())
+	for range OutstandingMax {
+		s.input([]string{"acquire", "x"})
+	}
 	s.input([]string{"acquire", "x"})
-	s.input([]string{"waiting", "1"})
-	s.c.tick()
+	last := s.calls[OutstandingMax]
 	s.carryOut()
-	s.c.next = spreadMin
-	s.out = nil
-	s.c.tick()
-	s.carryOut()
-	if len(s.out) != 0 {
-		t.Fatalf("too early: %q", s.out)
+	for _, c := range s.calls[:OutstandingMax] {
+		if c.answered {
+			t.Fatalf("call %d: %s", c.index, text(c.why))
+		}
 	}
-	s.c.next++
-	s.c.tick()
-	s.carryOut()
-	want := fmt.Sprintf("send finished 1 %d:acquire(x)[ticket1]", spreadMin+1)
-	if len(s.out) != 1 || s.out[0] != want {
-		t.Fatalf("got %q, want %q", s.out, want)
-	}
-	// The old number is finished when the new one is answered, and not before.
-	if low := s.c.lowest(); low != 1 {
-		t.Fatalf("finished below %d while the server may not know the new number", low)
-	}
-	s.input([]string{"waiting", fmt.Sprint(spreadMin + 1)})
-	if low := s.c.lowest(); low != spreadMin+1 {
-		t.Fatalf("finished below %d when the new number is answered", low)
+	if last.request != nil || !last.answered || last.why.Kind != Crowded || last.why.Requests != OutstandingMax {
+		t.Errorf("the one too many: %s", text(last.why))
 	}
 }
 
-// Many that wait are moved seldom: each has cost several requests by then. What
-// cannot be moved does not have them looked through again and again.
-func TestManyLongWaitersAreRenumberedSeldom(t *testing.T) {
-	s := newScript(t)
-	const waiting, asked = 1000, 20_000
-	for i := range waiting {
-		s.input([]string{"acquire", fmt.Sprint("x", i)})
-		s.input([]string{"waiting", fmt.Sprint(i + 1)})
+// A server refuses what lies too far apart: nothing is asked then but what is under
+// way, and it goes on when the one that is behind is answered.
+func TestAcquireFarFromAnUnansweredOneIsRefused(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x") // the server says nothing to it: it has no ticket, and is not moved
+	s.takeTurn(fmt.Sprint("pass ", NumbersMax-2))
+	s.takeTurn("acquire y")
+	if s.calls[1].answered {
+		t.Fatalf("one that is near enough: %s", text(s.calls[1].why))
 	}
-	s.c.tick()
-	s.carryOut()
-	moved := 0
-	for range asked {
+	s.takeTurn("acquire z")
+	const expected = "limit reached: request 1 of this client is not answered, and 63999 came after it"
+	if c := s.calls[2]; c.request != nil || text(c.why) != expected {
+		t.Errorf("one that is too far: %s", text(c.why))
+	}
+	s.takeTurn("granted 1 5")
+	s.takeTurn("release 5", "acquire z")
+	if c := s.calls[4]; c.answered {
+		t.Errorf("after the answer: %s", text(c.why))
+	}
+}
+
+// What becomes due within a moment is done then. Close was late otherwise, when
+// something else (a retry that was due) woke the loop shortly before its time was
+// up; and so was the end of a lease.
+func TestWakeUpIsNotPutOff(t *testing.T) {
+	const soon = 300 * time.Microsecond
+	settings := ofTwo()
+	settings.Servers = []string{"a"}
+	m := New(settings, clock.Reading{})
+	m.Tick()
+	m.id = []byte("cut off")
+	m.Close(time.Second)
+	m.At(clock.Reading{}.Add(time.Second - soon))
+	m.window.Ack(m.window.Send(m.now), time.Hour)
+	if got := m.Wake(); got != soon {
+		t.Errorf("the loop sleeps for %v; its time is up in %v", got, soon)
+	}
+	m.At(clock.Reading{}.Add(time.Second))
+	if got := m.Wake(); got != time.Millisecond {
+		t.Errorf("what is due and not done has the loop sleep for %v", got)
+	}
+	m.Tick()
+	if finished, confirmed := m.Finished(); !finished || confirmed {
+		t.Errorf("the time is up; finished %t, confirmed %t", finished, confirmed)
+	}
+}
+
+// One of several servers that says nothing does not use up what a Dial may take;
+// one that is alone, or all that are slow, get their time.
+func TestTimeOfTheFirstAttempts(t *testing.T) {
+	for _, tc := range []struct {
+		servers  []string
+		failures int
+		expected time.Duration
+	}{
+		{[]string{"a"}, 0, 5 * time.Second},
+		{[]string{"a", "b"}, 0, 2 * time.Second},
+		{[]string{"a", "b"}, 1, 2 * time.Second},
+		{[]string{"a", "b"}, 2, 4 * time.Second},
+		{[]string{"a", "b"}, 400, 5 * time.Second},
+		{[]string{"a", "b", "c"}, 2, 2 * time.Second},
+	} {
+		m := New(Settings{Servers: tc.servers, TTL: 15 * time.Second, Jitter: func() float64 { return 0 }}, clock.Reading{})
+		m.line.failures = tc.failures
+		m.Tick()
+		if got := m.Wake(); got != tc.expected {
+			t.Errorf("%d servers, %d failures: %v, expected %v", len(tc.servers), tc.failures, got, tc.expected)
+		}
+	}
+}
+
+// Scripts have one line for the last word to an observer and to a caller. Nobody gets two.
+func TestEverybodyIsAnsweredOnceByClose(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "granted 1 5")
+	s.takeTurn("acquire y", "try z", "check 5", "release 5", "release 5", "ttl 6s", "observe x", "observe x")
+	s.takeTurn("close")
+	s.takeTurn("acquire y", "check 5", "release 5", "ttl 6s", "observe x", "open")
+	s.takeTurn("@1001")
+	for _, c := range s.calls {
+		if !c.answered {
+			t.Errorf("call %d is not answered", c.index)
+		}
+	}
+	for _, o := range s.watch {
+		if !o.ended {
+			t.Errorf("observer %d is not told", o.index)
+		}
+	}
+	if finished, confirmed := s.m.Finished(); !finished || confirmed {
+		t.Errorf("finished %t, confirmed %t", finished, confirmed)
+	}
+	if id, _ := s.m.Session(); id == nil || strings.Contains(text(s.m.Trouble()), "closed") {
+		t.Errorf("session %q, trouble %s", id, text(s.m.Trouble()))
+	}
+}
+
+// A caller of Release is told at the deadline, however late it came, that there is no
+// answer: renewals are answered all the while.
+func TestReleaseWithoutAnAnswerWaitsForTheDeadline(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "granted 1 5")
+	now := 0
+	step := func() {
+		now += 10
 		s.out = nil
-		s.c.number()
-		s.c.tick()
-		s.carryOut()
+		s.takeTurn(fmt.Sprintf("@%d", now))
 		for _, line := range s.out {
-			for _, word := range strings.Fields(line) {
-				if n, _, acquires := strings.Cut(word, ":acquire("); acquires {
-					moved++
-					s.input([]string{"waiting", n})
-				}
+			if _, n, renews := strings.Cut(line, " renewal "); renews {
+				s.takeTurn("renewed " + n)
 			}
 		}
-		if spread := s.c.next - s.c.lowest(); spread > 5*waiting {
-			t.Fatalf("unfinished requests lie %d apart", spread)
-		}
 	}
-	if moved == 0 || moved > asked {
-		t.Errorf("%d moves while %d others were asked", moved, asked)
+	for now < 5000 {
+		step()
+	}
+	s.takeTurn("release 5")
+	from, deadline := now, now+int(s.m.Remaining()/time.Millisecond)
+	for c := s.calls[1]; !c.answered; {
+		step()
+	}
+	if why := text(s.calls[1].why); why != "no server answered" || now > deadline || now < deadline-1000 {
+		t.Errorf("after %d ms of %d: %s", now-from, deadline-from, why)
 	}
 }
 
-func TestTooManyAcquires(t *testing.T) {
-	s := newScript(t)
-	for range outstandingMax {
-		c := newCall(callAcquire)
-		c.wants.names, c.ctx = []string{"x"}, t.Context()
-		s.c.begin(c)
+// Clients that met the same limit do not come back in step.
+func TestPauseOfARefusedRequestVaries(t *testing.T) {
+	settings := ofTwo()
+	settings.Jitter = func() float64 { return 0.5 }
+	s := open(t, settings)
+	s.takeTurn("acquire x", "refused 1 exhausted")
+	s.out = nil
+	s.takeTurn("@149")
+	if len(s.out) != 0 {
+		t.Errorf("too early: %q", s.out)
 	}
-	c := newCall(callAcquire)
-	s.c.begin(c)
-	if !errors.Is(c.err, ErrExhausted) {
-		t.Fatalf("the one too many: %v", c.err)
+	s.takeTurn("@150")
+	if len(s.out) != 1 || s.out[0] != "send finished 2 2:acquire(x)" {
+		t.Errorf("when the pause is over: %q", s.out)
 	}
-	m := s.c.message()
-	rest := m
-	for n := 0; rest != nil; n++ {
-		m, rest = split(rest)
-		if len(m.Requests) > requestsMax || m.Close {
-			t.Fatalf("part %d has %d requests", n, len(m.Requests))
+}
+
+// What was to be sent when the stream broke is asked once on the next one.
+func TestUnsentRequestIsAskedOnceOnTheNextStream(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "down")
+	s.takeTurn("@20")
+	s.out = nil
+	s.takeTurn("@30 welcome 3s")
+	if len(s.out) != 1 || s.out[0] != "send finished 1 1:acquire(x)" {
+		t.Errorf("on the next stream: %q", s.out)
+	}
+}
+
+// Servers that send us round in circles at once, and keep nobody, are asked less and less.
+func TestCirclesAreFollowedWithGrowingPauses(t *testing.T) {
+	s := start(t, ofTwo())
+	at, asked := 0, 0
+	for ; at < 2000; at++ {
+		s.takeTurn(fmt.Sprintf("@%d", at))
+		if s.stream {
+			asked++
+			s.takeTurn("closed unavailable " + map[string]string{"a": "b", "b": "a"}[s.attempt.Server])
 		}
+	}
+	if asked < 5 || asked > 30 {
+		t.Errorf("asked %d times in %d ms", asked, at)
 	}
 }

@@ -1,10 +1,11 @@
-package pawl
+package session
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,14 +16,16 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// script drives a core through lines of input and compares what it does with
-// the lines that begin with ">". Each input line is one turn of the loop.
+// script drives a Machine through lines of input and compares what it does with
+// the lines that begin with ">". Each input line is one turn of its driver. What comes
+// of a turn is told in this order: hang up, dial, send, event, lease, observer, call.
 //
 //	@250                 the time, in milliseconds of both clocks
 //	acquire x, try x     a call, numbered from 1 in the order of calls; several
 //	                     names as x,y, then shared, slots=3, value=v, delay=2s
 //	release 5, check 5   calls on the lease with token 5
 //	cancel 2             the caller of call 2 gives up
+//	leave 2              so it does, and the machine is not told yet
 //	welcome 3s lost=5    the server greets; epoch=2: in this tenure
 //	ttl 5s               a call of SetTTL
 //	open                 a Dial waits for the session
@@ -31,51 +34,110 @@ import (
 //	                     else, and "none" for a server that says nothing at all
 //	granted 1 5          request 1 is granted with token 5, then fence=4, slot=2
 //	waiting 1, done 1
+//	broken 5, yield 5    a notice about the lease with token 5, and why
+//	held 5               the end of lease 5 must not have been told,
+//	ended 5 lease lost   and here it must, with this reason
 //	observe x            an observer, numbered from 1 in the order of observers
 //	unobserve 1          it goes
 //	observed x 5 v       the server tells who holds x, with which value
 //	unseen x denied      the server tells that x is not observed, and why
-//	refused 1 held       with a reason and, for unavailable, a server
+//	refused 1 held       with a reason and, for unavailable, a server, or, for
+//	                     exhausted, after=250ms
 //	closed gone          the server's last word
 //	down                 the stream breaks
+//	spread 8             on the first line: Settings.Spread
+//	pass 7               so many other requests are asked and answered
 type script struct {
 	t     *testing.T
-	c     *core
+	m     *Machine
 	calls []*call
-	taken []bool
-	watch []*observer
+	watch []*watcher
 	lease map[guard.Token]*Lease
-	out   []string
-	// stream: there is one that could carry a message.
-	stream bool
+	ended map[guard.Token]*Why
+	// attempt is the newest one. stream: it could carry a message.
+	attempt *Attempt
+	stream  bool
+	// from and span are what leases were told of their trust.
+	from clock.Reading
+	span time.Duration
+	// turn is what came of the present turn, out what came and was not expected yet.
+	turn []told
+	out  []string
 }
 
-// runScripts runs all scripts of a file in testdata/core. Each begins with a line
-// "= " and its name; a line "opened" stands for an opened session.
+// told is one line of what came of a turn, at its place.
+type told struct {
+	group, index int
+	text         string
+}
+
+// The places of lines.
+const (
+	hangUps = iota
+	dials
+	sends
+	events
+	ends
+	observers
+	callers
+)
+
+// call is one caller.
+type call struct {
+	index   int
+	request *Request
+	setsTTL bool
+	// gone: it gave up.
+	answered, gone bool
+	lease          *Lease
+	why            *Why
+}
+
+// watcher is one observer.
+type watcher struct {
+	index  int
+	name   string
+	leader *Leader
+	ended  bool
+	why    *Why
+}
+
+// opened is what the line "opened" stands for. The first attempt is dialled before
+// the script begins.
+const opened = `
+> dial a session "" generation 1
+@10 welcome 3s
+> event safe leases 0
+`
+
+// runScripts runs all scripts of a file in testdata. Each begins with a line "= " and
+// its name.
 func runScripts(t *testing.T, file string) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/core/" + file)
+	content, err := os.ReadFile("testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scripts := strings.Split(string(text), "\n= ")[1:]
+	scripts := strings.Split(string(content), "\n= ")[1:]
 	if len(scripts) == 0 {
 		t.Fatal(file + " has no scripts")
 	}
 	for _, s := range scripts {
-		name, script, _ := strings.Cut(s, "\n")
-		script = strings.Replace("\n"+script, "\nopened\n", opened, 1)
-		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) { runScript(t, script) })
+		name, lines, _ := strings.Cut(s, "\n")
+		lines = strings.Replace("\n"+lines, "\nopened\n", opened, 1)
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) { runScript(t, lines) })
 	}
 }
 
-func runScript(t *testing.T, text string) {
+func runScript(t *testing.T, lines string) {
 	t.Helper()
-	s := &script{t: t, lease: map[guard.Token]*Lease{}}
-	s.c = newCore([]string{"a", "b"}, Options{TTL: 3 * time.Second}, clock.Reading{}, func() float64 { return 0 })
-	s.c.tick()
-	s.carryOut()
-	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+	lines = strings.TrimSpace(lines)
+	settings := ofTwo()
+	if first, rest, _ := strings.Cut(lines, "\n"); strings.HasPrefix(first, "spread ") {
+		settings.Spread, lines = number(first[len("spread "):]), rest
+	}
+	s := start(t, settings)
+	for _, line := range strings.Split(lines, "\n") {
 		line = strings.TrimSpace(line)
 		if want, ok := strings.CutPrefix(line, "> "); ok {
 			if len(s.out) == 0 || s.out[0] != want {
@@ -90,13 +152,44 @@ func runScript(t *testing.T, text string) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		s.input(strings.Fields(line))
-		s.c.tick()
-		s.carryOut()
+		s.takeTurn(line)
 	}
 	if len(s.out) > 0 {
 		t.Fatalf("at the end: unexpected %q", s.out)
 	}
+}
+
+// ofTwo are the settings of scripts: two servers, a TTL of 3 s, no jitter.
+func ofTwo() Settings {
+	return Settings{Servers: []string{"a", "b"}, TTL: 3 * time.Second, Jitter: func() float64 { return 0 }}
+}
+
+// start begins a script: the first attempt is dialled.
+func start(t *testing.T, settings Settings) *script {
+	s := &script{
+		t: t, m: New(settings, clock.Reading{}),
+		lease: map[guard.Token]*Lease{}, ended: map[guard.Token]*Why{},
+	}
+	s.takeTurn()
+	return s
+}
+
+// open begins a script with a session.
+func open(t *testing.T, settings Settings) *script {
+	s := start(t, settings)
+	s.takeTurn("welcome 3s")
+	s.out = nil
+	return s
+}
+
+// takeTurn is one turn of the driver, in which so much arrives.
+func (s *script) takeTurn(lines ...string) {
+	s.t.Helper()
+	for _, line := range lines {
+		s.input(strings.Fields(line))
+	}
+	s.m.Tick()
+	s.carryOut()
 }
 
 func number(s string) uint64 {
@@ -107,47 +200,61 @@ func number(s string) uint64 {
 	return n
 }
 
+func span(s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 func (s *script) input(f []string) {
+	s.t.Helper()
 	arg := func(i int) string {
 		if i < len(f) {
 			return f[i]
 		}
 		return ""
 	}
+	token := func() guard.Token { return guard.Token(number(f[1])) }
 	reply := func(r *linkpb.Reply) {
 		r.Number = number(f[1])
 		s.hear(&linkpb.ServerMessage{Replies: []*linkpb.Reply{r}})
 	}
+	notice := func(kind linkpb.Notice_Kind) {
+		s.hear(&linkpb.ServerMessage{Notices: []*linkpb.Notice{{Token: number(f[1]), Kind: kind, Reason: arg(2)}}})
+	}
 	switch f[0] {
 	case "acquire", "try":
-		c := newCall(callAcquire)
-		c.wants.names, c.try, c.ctx = strings.Split(f[1], ","), f[0] == "try", context.Background()
+		w := &Wish{Names: strings.Split(f[1], ","), Try: f[0] == "try"}
 		for _, o := range f[2:] {
-			optionNamed(o).set(&c.wants)
+			wish(w, o)
 		}
-		s.begin(c)
-	case "release", "check":
-		c := newCall(map[string]callKind{"release": callRelease, "check": callCheck}[f[0]])
-		c.on = s.lease[guard.Token(number(f[1]))]
-		s.begin(c)
+		c := s.call()
+		c.request = s.m.Acquire(c, w)
+	case "release":
+		s.m.Release(s.call(), s.lease[token()])
+	case "check":
+		s.m.Check(s.call(), s.lease[token()])
 	case "cancel":
 		c := s.calls[number(f[1])-1]
-		if c.giveUp() {
-			s.taken[number(f[1])-1] = true
-			s.c.abandon(c)
+		switch c.gone = c.gone || !c.answered; {
+		case !c.gone:
+		case c.setsTTL:
+			s.m.GiveUpTTL(c)
+		default:
+			s.m.GiveUp(c.request)
 		}
+	case "leave":
+		s.calls[number(f[1])-1].gone = true
 	case "open":
-		s.begin(newCall(callOpen))
+		s.m.Open(s.call())
 	case "close":
-		s.c.close(time.Second)
+		s.m.Close(time.Second)
 	case "welcome":
-		ttl, err := time.ParseDuration(f[1])
-		if err != nil {
-			panic(err)
-		}
-		w := &linkpb.Welcome{Cell: "cell-1", TtlNano: int64(ttl), Session: s.c.session.id}
-		if w.Session == nil {
-			w.Session = fmt.Append(nil, "s", s.c.line.id)
+		w := &linkpb.Welcome{Cell: "cell-1", TtlNano: int64(span(f[1]))}
+		if w.Session, _ = s.m.Session(); w.Session == nil {
+			w.Session = fmt.Append(nil, "s", s.attempt.ID)
 		}
 		for _, a := range f[2:] {
 			if lost, ok := strings.CutPrefix(a, "lost="); ok {
@@ -165,41 +272,36 @@ func (s *script) input(f []string) {
 		beat, _ := time.ParseDuration(arg(3))
 		s.hear(&linkpb.ServerMessage{Renewal: number(f[1]), TtlNano: int64(ttl), BeatNano: int64(beat)})
 	case "left":
-		left := s.c.session.window.Remaining(s.c.now)
-		if shared, _ := s.c.session.standing.left(s.c.now); shared != left || left/time.Millisecond != time.Duration(number(f[1])) {
-			s.t.Fatalf("%v are left (%v for its leases), not %s ms", left, shared, f[1])
+		left, now := s.m.Remaining(), clock.Reading{}
+		now, _ = s.m.Now()
+		if told := max(s.span-now.Longer(s.from), 0); told != left || left/time.Millisecond != time.Duration(number(f[1])) {
+			s.t.Fatalf("%v are left (%v for its leases), not %s ms", left, told, f[1])
 		}
 	case "ttl":
-		c := newCall(callTTL)
-		var err error
-		if c.ttl, err = time.ParseDuration(f[1]); err != nil {
-			panic(err)
-		}
-		s.begin(c)
+		c := s.call()
+		c.setsTTL = true
+		s.m.SetTTL(c, span(f[1]))
 	case "granted":
-		g := &linkpb.Granted{Token: number(f[2])}
-		names := []string{"x"}
-		if r := s.c.requests[number(f[1])]; r != nil {
-			names = r.calls[0].wants.names
+		reply(&linkpb.Reply{What: &linkpb.Reply_Granted{Granted: s.granted(number(f[1]), number(f[2]), f[3:])}})
+	case "broken":
+		notice(linkpb.Notice_KIND_BROKEN)
+	case "yield":
+		notice(linkpb.Notice_KIND_UNSPECIFIED)
+	case "held":
+		if why := s.ended[token()]; why != nil || s.lease[token()] == nil {
+			s.t.Fatalf("lease %s has ended: %s", f[1], text(why))
 		}
-		for _, name := range names {
-			fence := &linkpb.Fence{Name: name, Fence: g.Token}
-			for _, a := range f[3:] {
-				if slot, ok := strings.CutPrefix(a, "slot="); ok {
-					fence.Slot = uint32(number(slot))
-				} else {
-					fence.Fence = number(strings.TrimPrefix(a, "fence="))
-				}
-			}
-			g.Fences = append(g.Fences, fence)
+	case "ended":
+		if why := text(s.ended[token()]); why != strings.Join(f[2:], " ") {
+			s.t.Fatalf("the end of lease %s is told: %s", f[1], why)
 		}
-		reply(&linkpb.Reply{What: &linkpb.Reply_Granted{Granted: g}})
 	case "observe":
-		o := newObserver(f[1])
+		o := &watcher{index: len(s.watch) + 1, name: f[1]}
 		s.watch = append(s.watch, o)
-		s.c.observe(o)
+		s.m.Observe(o, o.name)
 	case "unobserve":
-		s.c.unobserve(s.watch[number(f[1])-1])
+		o := s.watch[number(f[1])-1]
+		s.m.Unobserve(o, o.name)
 	case "observed":
 		s.hear(&linkpb.ServerMessage{Observed: []*linkpb.Observed{{
 			Name: f[1], Token: number(f[2]), Value: []byte(arg(3)), Label: "label",
@@ -211,179 +313,152 @@ func (s *script) input(f []string) {
 	case "done":
 		reply(&linkpb.Reply{What: &linkpb.Reply_Done{Done: &linkpb.Done{}}})
 	case "refused":
-		reply(&linkpb.Reply{What: &linkpb.Reply_Refused{Refused: &linkpb.Refused{
-			Reason: reasonNamed(f[2]), ActiveLink: arg(3),
-		}}})
+		w := &linkpb.Refused{Reason: reasonNamed(f[2])}
+		if after, ok := strings.CutPrefix(arg(3), "after="); ok {
+			w.RetryAfterNano = int64(span(after))
+		} else {
+			w.ActiveLink = arg(3)
+		}
+		reply(&linkpb.Reply{What: &linkpb.Reply_Refused{Refused: w}})
 	case "closed":
 		s.hear(&linkpb.ServerMessage{Closed: &linkpb.Closed{Reason: reasonNamed(arg(1)), ActiveLink: arg(2)}})
 	case "down":
-		s.c.heard(lineEvent{id: s.c.line.id, err: errors.New("broken pipe")})
+		s.m.Broken(s.attempt.ID, &Why{Kind: Network, Err: errors.New("broken pipe")}, false)
+	case "pass":
+		s.m.next += number(f[1])
 	default:
 		ms, ok := strings.CutPrefix(f[0], "@")
 		if !ok {
 			s.t.Fatalf("what is %q?", f)
 		}
-		s.c.at(clock.Reading{}.Add(time.Duration(number(ms)) * time.Millisecond))
+		s.m.At(clock.Reading{}.Add(time.Duration(number(ms)) * time.Millisecond))
 		if len(f) > 1 { // what arrived is handled before what is due
 			s.input(f[1:])
 		}
 	}
 }
 
-func optionNamed(s string) AcquireOption {
-	name, value, _ := strings.Cut(s, "=")
-	switch name {
-	case "shared":
-		return Shared()
-	case "slots":
-		return Slots(int(number(value)))
-	case "value":
-		return Value([]byte(value))
-	case "delay":
-		d, err := time.ParseDuration(value)
-		if err != nil {
-			panic(err)
+// granted is a server's grant of what a request asks for, or of x if there is none.
+func (s *script) granted(n, token uint64, options []string) *linkpb.Granted {
+	g := &linkpb.Granted{Token: token}
+	names := []string{"x"}
+	if r := s.m.requests[n]; r != nil {
+		names = r.wish.Names
+	}
+	for _, name := range names {
+		fence := &linkpb.Fence{Name: name, Fence: token}
+		for _, o := range options {
+			if slot, ok := strings.CutPrefix(o, "slot="); ok {
+				fence.Slot = uint32(number(slot))
+			} else {
+				fence.Fence = number(strings.TrimPrefix(o, "fence="))
+			}
 		}
-		return LockDelay(d)
+		g.Fences = append(g.Fences, fence)
 	}
-	panic(s)
+	return g
 }
 
-func reasonNamed(s string) linkpb.Reason {
-	if s == "" {
-		return linkpb.Reason_REASON_UNSPECIFIED
-	}
-	n, ok := linkpb.Reason_value["REASON_"+strings.ToUpper(s)]
-	if !ok {
-		panic(s)
-	}
-	return linkpb.Reason(n)
+func (s *script) call() *call {
+	c := &call{index: len(s.calls) + 1}
+	s.calls = append(s.calls, c)
+	return c
 }
 
-func (s *script) begin(c *call) {
-	s.calls, s.taken = append(s.calls, c), append(s.taken, false)
-	s.c.begin(c)
-}
+func (s *script) hear(x *linkpb.ServerMessage) { s.m.Heard(s.attempt.ID, x) }
 
-func (s *script) hear(m *linkpb.ServerMessage) { s.c.heard(lineEvent{id: s.c.line.id, message: m}) }
-
-func (s *script) say(format string, args ...any) { s.out = append(s.out, fmt.Sprintf(format, args...)) }
-
+// carryOut does what the machine wants, as its driver does.
 func (s *script) carryOut() {
-	e := &s.c.effects
-	if e.hangUp {
-		e.hangUp, s.stream = false, false
-		s.say("hang up")
+	s.t.Helper()
+	for all := s.m.Effects(); len(all) > 0; all = s.m.Effects() {
+		for i := range all {
+			s.effect(&all[i])
+		}
 	}
-	if a := e.dial; a != nil {
-		e.dial, s.stream = nil, true
-		text := fmt.Sprintf("dial %s session %q generation %d", a.server, a.hello.Session, a.hello.Generation)
-		if len(a.hello.Held) > 0 || len(a.hello.Wanted) > 0 {
-			text += fmt.Sprintf(" held %v wanted %v", a.hello.Held, a.hello.Wanted)
-		}
-		if ttl := time.Duration(a.hello.TtlNano); ttl != 3*time.Second {
-			text += fmt.Sprintf(" ttl %v", ttl)
-		}
-		if a.hello.HighestToken > 0 {
-			text += fmt.Sprintf(" seen %d", a.hello.HighestToken)
-		}
-		if len(a.closing) > 0 {
-			text += fmt.Sprintf(" giving up %q", a.closing)
-		}
-		if a.hello.Unreached != "" {
-			text += " past " + a.hello.Unreached
-		}
-		s.say("%s", text)
-	}
-	for m := s.c.message(); m != nil; m = s.c.message() {
+	for x := s.m.Message(); x != nil; x = s.m.Message() {
 		if !s.stream {
-			s.t.Errorf("nothing carries %v", m)
+			s.t.Errorf("nothing carries %v", x)
 		}
-		text := fmt.Sprintf("send finished %d", m.FinishedBelow)
-		if m.FinishedBelow == 0 {
-			text = "send"
-		}
-		if m.Renewal != 0 {
-			text += fmt.Sprintf(" renewal %d", m.Renewal)
-		}
-		if m.TtlNano != 0 {
-			text += fmt.Sprintf(" ttl %v", time.Duration(m.TtlNano))
-		}
-		for _, r := range m.Requests {
-			text += " " + requestText(r)
-		}
-		if len(m.Unobserve) > 0 {
-			text += fmt.Sprintf(" unobserve %v", m.Unobserve)
-		}
-		if len(m.Observe) > 0 {
-			text += fmt.Sprintf(" observe %v", m.Observe)
-		}
-		if m.Close {
-			text += " close"
-		}
-		s.say("%s", text)
+		s.say(sends, 0, messageText(x))
 	}
-	for _, ev := range e.events {
-		s.say("event %v leases %d", ev.Kind, ev.Leases)
-	}
-	e.events = nil
-	for i, o := range s.watch {
-		select {
-		case <-o.ready:
-		default:
+	slices.SortStableFunc(s.turn, func(a, b told) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.index, b.index))
+	})
+	for i, l := range s.turn {
+		// An observer may miss what is not the newest.
+		if next := i + 1; l.group == observers && next < len(s.turn) && s.turn[next].group == observers && s.turn[next].index == l.index {
 			continue
 		}
-		if l, err := o.take(); err != nil {
-			s.say("observer %d: %v", i+1, err)
-		} else {
-			s.say("observer %d: %d %q", i+1, l.Token, l.Value)
-		}
+		s.out = append(s.out, l.text)
 	}
-	for i, c := range s.calls {
-		if s.taken[i] || !c.decided.Load() {
-			continue
-		}
-		s.taken[i] = true
-		if c.lease != nil {
-			s.lease[c.lease.token] = c.lease
-			s.say("call %d: lease %d", i+1, c.lease.token)
+	s.turn = nil
+}
+
+func (s *script) say(group, index int, text string) {
+	s.turn = append(s.turn, told{group, index, text})
+}
+
+func (s *script) effect(e *Effect) {
+	s.t.Helper()
+	switch e.Do {
+	case Answer:
+		s.answer(e.Ref.(*call), nil, e.Why)
+	case Grant:
+		if c := e.Ref.(*call); c.gone {
+			s.lease[e.Lease.Token] = e.Lease
+			s.m.Disown(e.Lease)
 		} else {
-			s.say("call %d: %v", i+1, c.err)
+			s.answer(c, e.Lease, nil)
 		}
+	case Meet, Opened, Trace:
+	case End:
+		s.ended[e.Lease.Token] = e.Why
+		if e.Why.Kind == Broken {
+			s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Why)))
+		}
+	case Yield:
+		s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Why)))
+	case Trust:
+		s.from, s.span = e.From, e.Span
+	case Begin:
+		s.span = 0
+	case HangUp:
+		s.stream = false
+		s.say(hangUps, 0, "hang up")
+	case Dial:
+		s.attempt, s.stream = e.Attempt, true
+		s.say(dials, 0, attemptText(e.Attempt))
+	case Tell:
+		o := e.Ref.(*watcher)
+		o.leader = e.Leader
+		s.say(observers, o.index, fmt.Sprintf("observer %d: %d %q", o.index, e.Leader.Token, e.Leader.Value))
+	case EndWatch:
+		o := e.Ref.(*watcher)
+		if o.ended {
+			s.t.Errorf("the end of observer %d is told twice", o.index)
+		}
+		o.ended, o.why = true, e.Why
+		s.say(observers, o.index, fmt.Sprintf("observer %d: %s", o.index, text(e.Why)))
+	case Happen:
+		s.say(events, 0, fmt.Sprintf("event %s leases %d", eventText(e.Event.Kind), e.Event.Leases))
+	default:
+		s.t.Errorf("nobody knows how to do %d", e.Do)
 	}
 }
 
-func requestText(r *linkpb.Request) string {
-	switch w := r.What.(type) {
-	case *linkpb.Request_Acquire:
-		a, verb := w.Acquire, "acquire"
-		if a.Try {
-			verb = "try"
-		}
-		text := fmt.Sprintf("%d:%s(%s", r.Number, verb, strings.Join(a.Names, ","))
-		if a.Shared {
-			text += " shared"
-		}
-		if a.Slots != 0 {
-			text += fmt.Sprintf(" slots=%d", a.Slots)
-		}
-		if a.Value != nil {
-			text += fmt.Sprintf(" value=%s", a.Value)
-		}
-		if a.LockDelayNano != 0 {
-			text += fmt.Sprintf(" delay=%v", time.Duration(a.LockDelayNano))
-		}
-		text += ")"
-		if w.Acquire.Ticket != nil {
-			text += fmt.Sprintf("[%s]", w.Acquire.Ticket)
-		}
-		return text
-	case *linkpb.Request_Release:
-		return fmt.Sprintf("%d:release(%d)", r.Number, w.Release.Token)
-	case *linkpb.Request_Check:
-		return fmt.Sprintf("%d:check(%d)", r.Number, w.Check.Token)
-	case *linkpb.Request_Cancel:
-		return fmt.Sprintf("%d:cancel(%d)", r.Number, w.Cancel.Number)
+func (s *script) answer(c *call, l *Lease, why *Why) {
+	s.t.Helper()
+	if c.gone {
+		return
 	}
-	return "?"
+	if c.answered {
+		s.t.Errorf("call %d is answered twice", c.index)
+	}
+	c.answered, c.lease, c.why = true, l, why
+	if l != nil {
+		s.lease[l.Token] = l
+		s.say(callers, c.index, fmt.Sprintf("call %d: lease %d", c.index, l.Token))
+	} else {
+		s.say(callers, c.index, fmt.Sprintf("call %d: %s", c.index, text(why)))
+	}
 }

@@ -75,7 +75,7 @@ func (r *referee) question(reply *locktable.Reply) (sent time.Duration, release 
 			return c.sent[a.Number%uint64(len(c.sent))], nil
 		}
 		for _, q := range c.requests {
-			if q.number == reply.Number && c.stream == to {
+			if q.number == reply.Number && q.number != 0 && c.stream == to {
 				if q.lease != nil && !q.check {
 					release = r.ledger.entries[q.lease.token]
 				}

@@ -2,8 +2,6 @@ package sim
 
 import (
 	"time"
-
-	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // caller is one user of a client: it asks for a name, works under the lease,
@@ -46,7 +44,7 @@ func (k *caller) begin() {
 	}
 	r := &request{caller: k, wish: c.wishes(), try: c.rng.IntN(4) == 0}
 	k.request = r
-	c.enter(r)
+	c.asksFor(r)
 	if c.rng.IntN(5) > 0 {
 		return
 	}
@@ -90,20 +88,20 @@ func (k *caller) granted(l *lease) {
 
 // check asks the server whether the lease is still held, before the work.
 func (k *caller) check() {
-	k.client.enter(&request{caller: k, lease: k.lease, check: true})
+	k.client.asksFor(&request{caller: k, lease: k.lease, check: true})
 }
 
 func (k *caller) checked(r *request, held bool) {
 	if k.lease != r.lease {
 		return
 	}
-	if !held {
-		if !r.lease.ended {
-			k.client.drop(r.lease)
-		}
-		return
+	switch {
+	case held:
+		k.work.begin()
+	case !r.lease.ended:
+		// Nobody said that it is lost: no answer came in time.
+		k.release()
 	}
-	k.work.begin()
 }
 
 func (k *caller) release() {
@@ -113,13 +111,18 @@ func (k *caller) release() {
 	}
 	k.lease.releasing = true
 	k.client.world.tell(k.client.name, "releases token %d of %s", k.lease.token, k.lease.name)
-	k.client.enter(&request{caller: k, lease: k.lease})
+	k.client.asksFor(&request{caller: k, lease: k.lease})
 }
 
 // released: the lease is gone, one way or another.
 func (k *caller) released() { k.think() }
 
-func (k *caller) refused(locktable.Refused) { k.think() }
+// refused: nothing came of a request.
+func (k *caller) refused(r *request) {
+	if k.request == r {
+		k.think()
+	}
+}
 
 // lost ends the work under a lease that is lost; a careless caller does not
 // notice.

@@ -3,64 +3,90 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/trust"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
-// client is a process with a session on a stream, as the SDK has it: it renews,
-// comes back after a cut with what it still wants, and gives up what it lost.
+// client is a process that runs the SDK's machine. What is here is what the SDK has
+// around it: a loop that waits, and callers.
 type client struct {
 	process
 	world   *World
 	plan    ClientPlan
 	network *rand.Rand
 
-	session    locktable.ID
-	generation uint64
-	window     trust.Window
-	moods      moods
-	stream     *stream
-	up         bool
-	// attached: the number of the renewal that the greeting stands for.
-	greeting  uint64
+	machine *session.Machine
+	// inbox is what streams have brought, asks what callers want, until the next turn.
+	inbox []delivery
+	asks  []func(*session.Machine)
+	// due: a turn is; wakes counts when it is to come by itself.
+	due   bool
+	wakes uint64
+	// session and window are what callers know of it.
+	session locktable.ID
+	window  window
+	moods   moods
+	stream  *stream
+	up      bool
+
 	dialledAt time.Duration
-	renewAt   time.Duration
 	// sent is when renewals were sent, by number.
-	sent     [64]time.Duration
-	failures int
-	turn     int
+	sent [64]time.Duration
 
 	requests []*request
-	next     uint64
 	leases   []*lease
-	highest  guard.Token
 	// seen is who holds the names that are observed.
 	seen    map[string]guard.Token
 	callers []*caller
 	done    int
 }
 
-// request is a numbered question, asked again on every stream until answered.
+// window is how long the leases of a session are trusted.
+type window struct {
+	from clock.Reading
+	span time.Duration
+}
+
+// Remaining is the time until the deadline.
+func (w window) Remaining(now clock.Reading) time.Duration { return max(w.span-now.Longer(w.from), 0) }
+
+// request is what a caller asked and was not told yet.
 type request struct {
-	number uint64
 	wish
-	try    bool
-	ticket locktable.Place
+	try bool
+	// handle is the machine's, for an acquire.
+	handle *session.Request
+	// number under which it was asked last, 0: it was not; numbers are all of them, in
+	// that session.
+	number  uint64
+	numbers []uint64
+	session locktable.ID
 	// lease is what a release or a check is about; nil for an acquire.
 	lease  *lease
 	check  bool
 	caller *caller
-	// asked is when it was first asked, sent when it was under its number; 0: it was
-	// not, at once.
+	// asked is when it was first asked, sent when it was sent last and not answered; 0:
+	// it was not.
 	asked, sent time.Duration
 	acts        []*Act
 }
 
+// ticket is the place that a waiter can show.
+func (r *request) ticket() locktable.Place {
+	if r.handle == nil {
+		return locktable.Place{}
+	}
+	return placeIn(r.handle.Ticket())
+}
+
 // lease as its holder knows it.
 type lease struct {
+	of      *session.Lease
 	name    string
 	grants  []locktable.Grant
 	mode    locktable.Mode
@@ -84,7 +110,7 @@ type holder interface {
 func newClient(w *World, p ClientPlan) *client {
 	c := &client{
 		world: w, plan: p, process: process{name: fmt.Sprintf("client%d", p.ID+1)},
-		network: w.random(purposeClient + uint64(p.ID)*2), next: 1,
+		network: w.random(purposeClient + uint64(p.ID)*2), seen: map[string]guard.Token{},
 	}
 	c.rng = w.random(purposeClient + uint64(p.ID)*2 + 1)
 	c.clock = newClock(w, w.plan.Servers+p.ID)
@@ -111,6 +137,7 @@ func (c *client) trusted(l *lease) time.Duration {
 }
 
 func (c *client) start() {
+	w := c.world
 	c.callers = nil
 	c.done = 0
 	for i := range c.plan.Callers {
@@ -119,8 +146,16 @@ func (c *client) start() {
 		k.think()
 	}
 	c.moods.want, c.moods.given = c.plan.TTL, c.plan.TTL
+	var servers []string
+	for i := range w.servers {
+		servers = append(servers, w.servers[(i+c.plan.ID)%len(w.servers)].name)
+	}
+	c.machine = session.New(session.Settings{
+		Servers: servers, TTL: c.plan.TTL, Jitter: c.rng.Float64, Spread: w.plan.Spread,
+	}, c.clock.read(w.now))
+	c.observe()
 	c.restless()
-	c.tick()
+	c.poke()
 }
 
 // crash forgets everything; a new process begins after a while.
@@ -134,166 +169,108 @@ func (c *client) crash(down time.Duration) {
 		l.ended = true
 	}
 	c.life++
-	c.session, c.generation, c.window, c.stream, c.up = locktable.ID{}, 0, trust.Window{}, nil, false
-	c.requests, c.next, c.leases, c.callers = nil, 1, nil, nil
+	c.session, c.window, c.stream, c.up, c.machine = locktable.ID{}, window{}, nil, false, nil
+	c.inbox, c.asks, c.due = nil, nil, false
+	c.requests, c.leases, c.callers, c.seen = nil, nil, nil, map[string]guard.Token{}
 	c.frozen = c.world.now
 	c.world.after(&c.process, down, c.start)
 }
 
-// tick does what has become due.
-func (c *client) tick() {
-	w := c.world
-	now := c.clock.read(w.now)
-	if c.session != (locktable.ID{}) && c.window.Remaining(now) == 0 {
-		c.lose("its deadline has passed")
-	}
-	patience := max(c.moods.ttl()/4, 300*time.Millisecond)
-	if c.plan.Patient {
-		patience = c.moods.ttl()
-	}
-	if waited, awaited := c.window.Unanswered(now); c.stream != nil && awaited && waited > patience {
-		c.failed()
-	}
-	switch {
-	case c.up && w.now >= c.renewAt:
-		c.renew()
-	case c.stream == nil && w.now >= c.renewAt:
-		c.dial()
-	}
-	w.after(&c.process, between(c.rng, 20*time.Millisecond, 60*time.Millisecond), c.tick)
+// ask has the machine asked something in the next turn.
+func (c *client) ask(do func(*session.Machine)) {
+	c.asks = append(c.asks, do)
+	c.poke()
 }
 
-// every is the time between two renewals.
-func (c *client) every() time.Duration {
-	e := c.moods.ttl() / locktable.RenewalsPerTTL
-	return e + between(c.rng, -e/10, e/10)
+// poke has the loop turn, after all that happens at this moment: a process that was
+// stopped finds everything at once that has arrived meanwhile.
+func (c *client) poke() {
+	if !c.due {
+		c.due = true
+		c.world.after(&c.process, 0, c.turn)
+	}
 }
 
-func (c *client) renew() {
-	w := c.world
-	c.renewAt = w.now + c.every()
-	c.message(c.sendRenewal(), nil, nil)
+// turn is one turn of the SDK's loop.
+func (c *client) turn() {
+	c.due = false
+	m := c.machine
+	m.At(c.clock.read(c.world.now))
+	inbox := c.inbox
+	c.inbox = nil
+	for _, d := range inbox {
+		d.to(m)
+	}
+	asks := c.asks
+	c.asks = nil
+	for _, do := range asks {
+		do(m)
+	}
+	m.Tick()
+	c.carryOut()
+	c.arm()
 }
 
-// sendRenewal numbers a renewal that is about to be sent.
-func (c *client) sendRenewal() uint64 {
-	n := c.window.Send(c.clock.read(c.world.now))
-	c.sent[n%uint64(len(c.sent))] = c.world.now
-	return n
-}
-
-// message sends what has gathered; every message renews.
-func (c *client) message(renewal uint64, urgent, acquires []locktable.Command) {
-	x := c.stream
-	all := make([]locktable.Command, 0, 1+len(urgent))
-	all = append(all, locktable.Heard{
-		Ref: x, Session: x.session, Generation: x.generation, Renewal: renewal, Finished: c.lowest(),
+// arm has the loop turn when something becomes due.
+func (c *client) arm() {
+	c.wakes++
+	mine := c.wakes
+	c.world.after(&c.process, c.machine.Wake(), func() {
+		if c.wakes == mine {
+			c.poke()
+		}
 	})
-	x.send(append(all, urgent...), acquires)
 }
 
-func (c *client) lowest() uint64 {
-	low := c.next
-	for _, r := range c.requests {
-		low = min(low, r.number)
-	}
-	return low
-}
-
-// dial greets a server, the next of the list.
-func (c *client) dial() {
-	w := c.world
-	c.turn++
-	x := c.connect(w.servers[(c.turn+c.plan.ID)%len(w.servers)])
-	c.stream, c.dialledAt = x, w.now
-	c.generation++
-	a := locktable.Attach{
-		Ref: x, Session: c.session, Generation: c.generation, TTL: c.moods.want, Cell: cellID, Highest: c.highest,
-	}
-	if c.session == (locktable.ID{}) {
-		a.New = w.newID()
-		x.session, c.moods.given = a.New, c.moods.want
-	} else {
-		x.session = c.session
-		for _, l := range c.leases {
-			a.Held = append(a.Held, uint64(l.token))
-		}
-		for _, r := range c.requests {
-			a.Wanted = append(a.Wanted, r.number)
+// carryOut does what the machine wants, and sends what it has to say.
+func (c *client) carryOut() {
+	for all := c.machine.Effects(); len(all) > 0; all = c.machine.Effects() {
+		for i := range all {
+			c.effect(&all[i])
 		}
 	}
-	x.generation = c.generation
-	c.greeting = c.sendRenewal()
-	x.send([]locktable.Command{a}, nil)
-}
-
-// failed gives the stream up; another server is tried.
-func (c *client) failed() {
-	if c.stream != nil {
-		c.stream.hangUp()
+	for m := c.machine.Message(); m != nil; m = c.machine.Message() {
+		for _, part := range c.parts(m) {
+			c.notes(part)
+			c.stream.send(part)
+		}
 	}
-	c.stream, c.up = nil, false
-	c.window.Forget()
-	c.failures++
-	c.renewAt = c.world.now + between(c.rng, 0, min(20*time.Millisecond<<min(c.failures, 6), c.plan.TTL/8))
-}
-
-// broken: the connection was reset.
-func (c *client) broken(x *stream) {
-	if c.stream == x {
-		c.failed()
+	if was := c.up; c.machine.Up() != was {
+		if c.up = !was; c.up {
+			c.greeted()
+		}
 	}
 }
 
-// lose gives up the session and all that belongs to it.
-func (c *client) lose(why string) {
+// greeted: a stream is there again.
+func (c *client) greeted() {
+	c.world.tell(c.name, "is welcome at %s", c.stream.server.name)
+	for _, k := range c.callers {
+		if c.plan.Fickle && c.rng.IntN(2) == 0 {
+			k.giveUp()
+		}
+	}
+}
+
+// lost gives up what belonged to a session.
+func (c *client) lost(why string) {
 	w := c.world
 	w.tell(c.name, "loses its session: %s", why)
 	w.referee.spares(c)
 	w.witness.loses(&c.process)
-	if c.stream != nil {
-		c.stream.hangUp()
-	}
-	dead := c.session
-	c.session, c.window, c.generation, c.stream, c.up = locktable.ID{}, trust.Window{}, 0, nil, false
-	for _, l := range c.leases {
-		l.ended = true
-	}
-	c.leases = nil
-	c.renewAt = w.now
-	if dead != (locktable.ID{}) {
-		c.closeDead(dead)
-	}
-	old := c.requests
-	c.requests, c.next = nil, 1
-	for _, r := range old {
-		switch {
-		case r.check:
-			r.caller.checked(r, false)
-		case r.lease != nil:
-			r.caller.released()
-		default:
-			// Asked again for the next session.
-			r.ticket = locktable.Place{}
-			c.enter(r)
-		}
-	}
-	for _, k := range c.callers {
-		k.lost()
-	}
+	c.session = locktable.ID{}
 }
 
-// closeDead tells a server that nobody will come back to a session.
-func (c *client) closeDead(dead locktable.ID) {
-	w := c.world
-	s := pick(c.rng, w.servers...)
-	if c.rng.IntN(4) == 0 || s.isolated {
-		return
+// leaseOf is the lease that the machine speaks of.
+func (c *client) ended(l *lease, released bool) {
+	if !released {
+		c.world.tell(c.name, "loses token %d of %s", l.token, l.name)
 	}
-	life := s.life
-	w.push(event{at: w.now + c.delay(), who: &s.process, life: life, do: func() {
-		if s.serving {
-			s.add([]locktable.Command{locktable.Close{Session: dead}}, nil)
+	l.ended = true
+	c.leases = slices.DeleteFunc(c.leases, func(x *lease) bool { return x == l })
+	for _, k := range c.callers {
+		if k.lease == l {
+			k.lost()
 		}
-	}})
+	}
 }

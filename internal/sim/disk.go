@@ -33,13 +33,13 @@ func newDisk(w *World) *disk {
 	return &disk{Disk: memstore.NewDisk(), world: w, rng: w.random(purposeDisk)}
 }
 
-// wire is one server process's way to the disk.
-type wire struct{ server *server }
+// cable is one server process's way to the disk.
+type cable struct{ server *server }
 
-var _ kvlog.KV = wire{}
+var _ kvlog.KV = cable{}
 
 // Txn sends a transaction and waits for its answer.
-func (x wire) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
+func (x cable) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	f, err := x.fiber(ctx)
 	if err != nil {
 		return kvlog.Result{}, err
@@ -58,7 +58,7 @@ func (x wire) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 }
 
 // Range reads keys.
-func (x wire) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
+func (x cable) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 	f, err := x.fiber(ctx)
 	if err != nil {
 		return kvlog.Page{}, err
@@ -76,9 +76,9 @@ func (x wire) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 }
 
 // Compact is not needed in a world as short as this.
-func (x wire) Compact(context.Context, int64) error { return nil }
+func (x cable) Compact(context.Context, int64) error { return nil }
 
-func (x wire) fiber(ctx context.Context) (*fiber, error) {
+func (x cable) fiber(ctx context.Context) (*fiber, error) {
 	f := x.server.world.running
 	if f.ended {
 		return nil, context.Canceled

@@ -68,7 +68,7 @@ func (r *referee) told() {
 	}
 	for _, c := range w.clients {
 		for _, q := range c.requests {
-			if c.stream == nil || q.lease != nil || q.sent == 0 || c.dialledAt > q.sent || q.ticket != (locktable.Place{}) {
+			if c.stream == nil || q.lease != nil || q.sent == 0 || c.dialledAt > q.sent || q.ticket() != (locktable.Place{}) {
 				continue
 			}
 			s := c.stream.server

@@ -57,9 +57,13 @@ func (x *waiting) stands(r *referee) (want *wish, is asked, ok bool) {
 			return nil, asked{}, false
 		}
 		for _, q := range c.requests {
-			if q.number == x.number && q.lease == nil {
+			// Under another number by now, perhaps: its place is the same.
+			if q.lease == nil && q.was(x.number) {
 				s := r.ledger.sessions[to.session]
-				return &q.wish, asked{session: to.session, number: x.number}, s != nil && !s.over
+				granted := slices.ContainsFunc(q.numbers, func(n uint64) bool {
+					return r.ledger.asked[asked{session: to.session, number: n}] != 0
+				})
+				return &q.wish, asked{session: to.session, number: q.number}, s != nil && !s.over && !granted
 			}
 		}
 	case *call:
@@ -95,7 +99,7 @@ func (q *queue) granted(e *recordpb.Event, g *entry) {
 			continue
 		}
 		want, is, ok := x.stands(r)
-		if !ok || x.told >= at || is.number != 0 && is.number == e.Request && is.session == g.session ||
+		if !ok || x.told >= at || x.asked(e, g) ||
 			is.key != (locktable.ID{}) && is.key == idOf(e.RequestKey) || q.is(x, e) {
 			continue
 		}
@@ -104,11 +108,20 @@ func (q *queue) granted(e *recordpb.Event, g *entry) {
 		}
 		for _, n := range want.names {
 			if g.has(n) {
-				w.fail("order", "%s is granted with token %d, and %v #%d waits for it since %v, told at %v",
-					g.name, g.token, nameOf(x.to), x.number, x.place, x.told)
+				w.fail("order", "%s is granted with token %d, as request %d of %s at %v, and %v #%d waits for it since %v, told at %v",
+					g.name, g.token, e.Request, g.session[:], place, nameOf(x.to), x.number, x.place, x.told)
 			}
 		}
 	}
+}
+
+// asked reports whether a grant is to the very request that waits, under whichever of
+// its numbers.
+func (x *waiting) asked(e *recordpb.Event, g *entry) bool {
+	to, ok := x.to.(*stream)
+	return ok && to.session == g.session && slices.ContainsFunc(to.client.requests, func(q *request) bool {
+		return q.was(x.number) && q.was(e.Request)
+	})
 }
 
 // is reports whether a grant is that of a request without a stream.
@@ -136,7 +149,7 @@ func (q *queue) place(e *recordpb.Event, g *entry) (locktable.Place, bool) {
 	for _, c := range q.referee.world.clients {
 		for _, r := range c.requests {
 			if c.session == g.session && r.number == e.Request {
-				return r.ticket, r.ticket != (locktable.Place{})
+				return r.ticket(), r.ticket() != (locktable.Place{})
 			}
 		}
 	}

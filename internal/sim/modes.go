@@ -10,6 +10,7 @@ import (
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // Modes is how a world uses its names beyond exclusive locks.
@@ -221,19 +222,27 @@ var modeOf = map[recordpb.Mode]locktable.Mode{
 	recordpb.Mode_MODE_SLOTS: locktable.Slots,
 }
 
-// watch asks to be told who holds each name; every stream asks anew.
-func (c *client) watch() []locktable.Command {
-	c.seen = map[string]guard.Token{}
+// acquire is a wish as the SDK has it.
+func (x *wish) acquire(try bool) *session.Wish {
+	return &session.Wish{
+		Names: x.names, Shared: x.mode == locktable.Shared, Slots: int(x.slots), Value: x.value, LockDelay: x.delay, Try: try,
+	}
+}
+
+// observer is told who holds a name.
+type observer struct{ name string }
+
+// observe asks to be told who holds each name.
+func (c *client) observe() {
 	m := c.world.plan.Modes
 	if m == nil || !m.Observe {
-		return nil
+		return
 	}
-	var all []locktable.Command
-	for _, n := range c.world.plan.names() {
-		c.world.referee.observers.asks(c.stream, n)
-		all = append(all, locktable.Observe{Ref: c.stream, Session: c.stream.session, Generation: c.stream.generation, Name: n})
-	}
-	return all
+	c.ask(func(x *session.Machine) {
+		for _, n := range c.world.plan.names() {
+			x.Observe(&observer{n}, n)
+		}
+	})
 }
 
 // mistaken names a name whose holder a client that observes does not know.

@@ -23,6 +23,9 @@ type Plan struct {
 	// Calm is when faults end, Stop when clients begin nothing new, End when
 	// everybody must have been served.
 	Calm, Stop, End time.Duration
+	// Spread is how far the numbers of a client's unfinished requests may lie apart
+	// before its waiters are renumbered; 0: as far as the SDK has it.
+	Spread uint64
 	// SnapshotEvery is how many batches lie between two snapshots.
 	SnapshotEvery int
 	// Drifts of servers and clients; all within what is promised for, unless a
@@ -49,9 +52,6 @@ type ClientPlan struct {
 	Callers int
 	// Careless callers do not look at their deadline before they act.
 	Careless bool
-	// Patient clients wait a whole TTL for the answer to a renewal before they
-	// take the stream for dead.
-	Patient bool
 	// Fickle callers give up what they waited for when the stream comes back.
 	Fickle bool
 	// Eager callers hardly think between two leases.
@@ -72,6 +72,8 @@ type Weather struct {
 	LoseRequest, LoseAnswer, Repeat, SlowStore float64
 	// Cut breaks a stream, Swallow makes it a hole that tells nobody.
 	Cut, Swallow float64
+	// Late has a greeting take up to 8 s, as what is sent again and again may.
+	Late float64
 	// Lose and Double a message that is not on a stream; Slow delays any message
 	// for up to 3 s.
 	Lose, Double, Slow float64
@@ -88,6 +90,7 @@ const (
 	purposeActiveTTLs
 	purposeFull
 	purposeCrowd
+	purposeStreams
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -130,7 +133,17 @@ func Draw(seed uint64) Plan {
 	drawActiveTTLs(&p)
 	drawFull(&p)
 	drawCrowd(&p)
+	drawStreams(&p)
 	return p
+}
+
+// drawStreams has greetings be late in some worlds, and waiters be renumbered early.
+func drawStreams(p *Plan) {
+	r := rand.New(rand.NewPCG(p.Seed, purposeStreams))
+	p.Spread = pick[uint64](r, 0, 4, 8, 16)
+	if p.Weather != (Weather{}) && r.IntN(2) == 0 {
+		p.Weather.Late = 0.3 * r.Float64()
+	}
 }
 
 // drawActiveTTLs has servers of one cell differ in their active-ttl, in some worlds.
@@ -169,7 +182,7 @@ func drawStores(p *Plan) {
 func drawClient(r *rand.Rand, id int) ClientPlan {
 	return ClientPlan{
 		ID: id, TTL: between(r, time.Second, 5*time.Second).Round(time.Millisecond), Callers: 1 + r.IntN(3),
-		Careless: r.IntN(3) == 0, Patient: r.IntN(3) == 0, Fickle: r.IntN(2) == 0, Eager: r.IntN(2) == 0,
+		Careless: r.IntN(3) == 0, Fickle: r.IntN(2) == 0, Eager: r.IntN(2) == 0,
 		Writes: 1 + r.IntN(3),
 	}
 }

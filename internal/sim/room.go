@@ -10,7 +10,7 @@ import (
 
 // Usage is that of a store with a quota, of which little is left while it is
 // tight. Nothing else shows that: writes go on.
-func (x wire) Usage(context.Context) (store.Usage, error) {
+func (x cable) Usage(context.Context) (store.Usage, error) {
 	u := store.Usage{Used: 1, Quota: 100}
 	if x.server.world.disk.tight {
 		u.Used = 90

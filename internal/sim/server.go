@@ -37,9 +37,12 @@ type server struct {
 	ready            bool
 	wakes            uint64
 	streams          []*stream
-	calls            []*call
-	batches          int
-	snapping         bool
+	// lobby holds streams whose greeting is kept until the server serves, unsent those
+	// that have not been told all.
+	lobby, unsent []*stream
+	calls         []*call
+	batches       int
+	snapping      bool
 	// tight: the store has little room, as far as the server knows, since.
 	tight      bool
 	tightSince time.Duration
@@ -66,7 +69,7 @@ func (s *server) start(after time.Duration) {
 	w.after(&s.process, after, func() {
 		s.ctx, s.kill = context.WithCancel(context.Background())
 		if s.store == nil {
-			s.store = kvlog.New(wire{server: s}, kvlog.Options{
+			s.store = kvlog.New(cable{server: s}, kvlog.Options{
 				Clock: s.storeClock(), ActiveTTL: w.plan.activeTTL(s.id),
 				Beside: func(f func()) { w.spawn(&s.process, f) },
 			})
@@ -95,6 +98,7 @@ func (s *server) leave() {
 	}
 	s.life++
 	s.urgent, s.acquires, s.ready, s.snapping = nil, nil, false, false
+	s.lobby, s.unsent = nil, nil
 	s.tenure, s.kill, s.stalls = nil, nil, nil
 }
 
@@ -153,6 +157,18 @@ func (s *server) reign() {
 	w.referee.compare("at a take-over")
 	s.look()
 	s.happened(true)
+	s.letIn()
+}
+
+// letIn greets the clients that were kept waiting.
+func (s *server) letIn() {
+	all := s.lobby
+	s.lobby = nil
+	for _, x := range all {
+		if x.held {
+			x.arrive()
+		}
+	}
 }
 
 const cellID = "sim-0123456789abcdef"
@@ -218,6 +234,7 @@ func (s *server) finish() {
 	for _, x := range calls {
 		x.receive(0, locktable.Refused{Reason: locktable.Unavailable})
 	}
+	s.flush()
 }
 
 // resign is a clean stop: the tenure is given to nobody, and the process comes

@@ -70,6 +70,16 @@ func (s *server) act() {
 	for i := range a.Replies {
 		s.deliver(&a.Replies[i])
 	}
+	s.flush()
+}
+
+// flush sends what streams have been answered.
+func (s *server) flush() {
+	all := s.unsent
+	s.unsent = nil
+	for _, x := range all {
+		x.flush()
+	}
 }
 
 // append lands a batch, and tries again while the outcome is unknown.

@@ -1,20 +1,30 @@
 package sim
 
 import (
+	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/session"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
-// stream is one client's connection with one server process. What goes one way
-// arrives in order or not at all; what was sent before a hang-up may arrive
-// after the next stream's greeting.
+// stream is one client's connection with one server process, and the server's end of
+// it. What goes one way arrives in order or not at all, and the end of a connection
+// comes behind all that was sent on it. A greeting may take long: it may reach its
+// server after the client has given it up, and been elsewhere.
 type stream struct {
 	world      *World
 	client     *client
 	server     *server
 	clientLife uint32
 	serverLife uint32
+	attempt    *session.Attempt
 	session    locktable.ID
 	generation uint64
 	// there and back are when the last message of either way arrives.
@@ -24,11 +34,26 @@ type stream struct {
 	// swallowed: everything is lost and nobody is told.
 	swallowed bool
 	known     bool
+	// held: the greeting is kept until the server serves.
+	held bool
+
+	packer wire.Packer
+	items  []wire.Item
 }
 
-func (c *client) connect(s *server) *stream {
-	w := c.world
-	return &stream{world: w, client: c, server: s, clientLife: c.life, serverLife: s.life}
+// delivery is what a stream brings its client: a message, or its end.
+type delivery struct {
+	attempt uint64
+	message *linkpb.ServerMessage
+	why     *session.Why
+}
+
+func (d delivery) to(m *session.Machine) {
+	if d.why != nil {
+		m.Broken(d.attempt, d.why, false)
+	} else {
+		m.Heard(d.attempt, d.message)
+	}
 }
 
 // trouble draws what becomes of the connection at a message; false: the message
@@ -56,19 +81,29 @@ func (x *stream) cut() {
 	x.detach(between(r, 0, 500*time.Millisecond))
 }
 
+var errReset = errors.New("connection reset")
+
 // reset tells the client that the connection is broken.
 func (x *stream) reset(after time.Duration) {
 	x.swallowed = true
 	x.world.push(event{at: x.world.now + after, who: &x.client.process, life: x.clientLife, do: func() {
-		if !x.deaf {
-			x.client.broken(x)
-		}
+		x.bring(delivery{why: &session.Why{Kind: session.Network, Err: errReset}})
 	}})
 }
 
-// detach tells the server that the connection is gone.
+// bring hands something to the client's loop.
+func (x *stream) bring(d delivery) {
+	if c := x.client; !x.deaf {
+		d.attempt = x.attempt.ID
+		c.inbox = append(c.inbox, d)
+		c.poke()
+	}
+}
+
+// detach tells the server that the connection is gone, after all that was sent on it.
 func (x *stream) detach(after time.Duration) {
-	x.toServer(x.world.now+after, func() {
+	x.there = max(x.there, x.world.now+after)
+	x.toServer(x.there, func() {
 		if x.over {
 			return
 		}
@@ -96,53 +131,193 @@ func (c *client) delay() time.Duration {
 	return between(c.network, 100*time.Microsecond, 4*time.Millisecond)
 }
 
-// send carries commands to the server.
-func (x *stream) send(urgent, acquires []locktable.Command) {
+// carry has something happen at the server when it arrives there, if it does.
+func (x *stream) carry(delay time.Duration, arrive func()) {
 	if !x.trouble() {
 		return
 	}
-	x.there = max(x.there, x.world.now+x.client.delay())
+	x.there = max(x.there, x.world.now+delay)
 	x.toServer(x.there, func() {
-		if x.over {
-			return
+		if !x.over {
+			arrive()
 		}
-		s := x.server
-		switch {
-		case !s.serving:
-			x.over = true
-			x.receive(0, locktable.Closed{Reason: locktable.Unavailable})
-			return
-		case !x.known:
-			x.known = true
-			s.streams = append(s.streams, x)
-		}
-		x.world.referee.times.hears(s, x)
-		s.add(urgent, acquires)
 	})
 }
 
-// receive carries an answer to the client.
+// greet sends the greeting, and before it what is to be given up.
+func (x *stream) greet() {
+	c := x.client
+	delay := c.delay()
+	if chance(c.network, x.world.weather().Late) {
+		delay = between(c.network, 0, 8*time.Second)
+	}
+	x.carry(delay, x.arrive)
+}
+
+// arrive has a greeting reach its server. One that does not serve keeps it for as long
+// as the client has patience.
+func (x *stream) arrive() {
+	s, h := x.server, x.attempt.Hello
+	if !s.serving && h.WaitNano > 0 && !x.held {
+		x.held = true
+		s.lobby = append(s.lobby, x)
+		x.toServer(x.world.now+min(durationOf(h.WaitNano), 2*x.world.plan.activeTTL(s.id)), func() {
+			if x.held {
+				x.arrive()
+			}
+		})
+		return
+	}
+	x.held = false
+	if x.over {
+		return
+	}
+	if !s.serving {
+		x.turnAway()
+		return
+	}
+	if no := wire.CheckHello(h); no != nil {
+		x.world.fail("wire", "%s greets with what is no greeting: %s", x.client.name, no.Message)
+		return
+	}
+	var all []locktable.Command
+	for _, dead := range x.attempt.Closing {
+		all = append(all, locktable.Close{Ref: nobody{}, Session: idOf(dead)})
+	}
+	opens := len(h.Session) == 0
+	if opens {
+		x.session = x.world.newID()
+		// Nothing was asked in it before.
+		x.world.referee.promises.asked(x.session, durationOf(h.TtlNano))
+	}
+	x.known = true
+	s.streams = append(s.streams, x)
+	if x.client.stream == x {
+		x.world.referee.times.hears(s, x)
+	}
+	hello := wire.Hello(h, true)
+	s.add(append(all, x.speaker().Attach(&hello, opens)), nil)
+}
+
+// turnAway says that this server does not serve, and perhaps who does.
+func (x *stream) turnAway() {
+	x.over = true
+	last := &linkpb.Closed{Reason: linkpb.Reason_REASON_UNAVAILABLE}
+	if a := x.world.active(); a != nil && a != x.server && chance(x.client.network, 0.5) {
+		last.ActiveLink = a.name
+	}
+	x.say(&linkpb.ServerMessage{Closed: last})
+}
+
+func (x *stream) speaker() cell.Speaker {
+	return cell.Speaker{Ref: x, Session: x.session, Generation: x.generation}
+}
+
+// send carries a message to the server, which takes it apart.
+func (x *stream) send(m *linkpb.ClientMessage) {
+	x.carry(x.client.delay(), func() {
+		s := x.server
+		if !s.serving {
+			x.turnAway()
+			return
+		}
+		if err := wire.CheckMessage(m); err != nil {
+			x.world.fail("wire", "%s sends what is no message: %v", x.client.name, err)
+			return
+		}
+		if x.client.stream == x {
+			x.world.referee.times.hears(s, x)
+		}
+		said, unknown := wire.Sorter{
+			Place: func(number uint64, ticket []byte) locktable.Place { return s.core.Place(x.session, number, ticket) },
+			Admit: func(*linkpb.Request) bool { return true },
+		}.Sort(m)
+		if len(unknown) > 0 {
+			x.world.fail("wire", "%s asks what nobody knows, as request %d", x.client.name, unknown[0])
+		}
+		var acquires []locktable.Command
+		for _, a := range x.speaker().Acquires(&said) {
+			acquires = append(acquires, a)
+		}
+		s.add(x.speaker().Urgent(&said), acquires)
+	})
+}
+
+// receive takes an answer of the cell, until the server has said all of a turn.
 func (x *stream) receive(number uint64, a locktable.Answer) {
-	if _, closed := a.(locktable.Closed); closed {
+	x.items = append(x.items, wire.Item{Number: number, Answer: a})
+	if len(x.items) == 1 {
+		x.server.unsent = append(x.server.unsent, x)
+	}
+}
+
+// flush sends what the cell has answered.
+func (x *stream) flush() {
+	rest := x.items
+	x.items = nil
+	for len(rest) > 0 {
+		var m *linkpb.ServerMessage
+		m, rest, _ = x.packer.Pack(rest)
+		x.say(m)
+	}
+}
+
+// say carries a message to the client.
+func (x *stream) say(m *linkpb.ServerMessage) {
+	if m.Closed != nil {
 		x.over = true
 	}
 	if x.deaf || !x.trouble() {
 		return
 	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		x.world.fail("wire", "%s says what cannot be written: %v", x.server.name, err)
+		return
+	}
 	w := x.world
 	x.back = max(x.back, w.now+x.client.delay())
 	w.push(event{at: x.back, who: &x.client.process, life: x.clientLife, do: func() {
-		if !x.deaf {
-			x.client.hear(x, number, a)
+		m := new(linkpb.ServerMessage)
+		if err := proto.Unmarshal(raw, m); err != nil {
+			w.fail("wire", "%s hears what cannot be read: %v", x.client.name, err)
+			return
 		}
+		x.bring(delivery{message: m})
 	}})
 }
 
-// hangUp ends the stream from the client's side. What it sent before may still
-// arrive.
+// hangUp ends the stream from the client's side. What it sent before still arrives,
+// before the end does.
 func (x *stream) hangUp() {
 	x.deaf = true
 	if !x.swallowed {
 		x.detach(between(x.client.network, time.Millisecond, 2*time.Second))
 	}
 }
+
+// The server's end, for the packer.
+
+// Welcome is the greeting.
+func (x *stream) Welcome(a locktable.Attached) *linkpb.Welcome {
+	s := x.server
+	return wire.Welcome(a, cell.Info{Cell: cellID, Epoch: s.tenure.Epoch(), ActiveTTL: x.world.plan.activeTTL(s.id)}, x.session[:])
+}
+
+// Closed is the last word.
+func (x *stream) Closed(a locktable.Closed) *linkpb.Closed {
+	return &linkpb.Closed{Reason: wire.Reason(a.Reason), Message: a.Message}
+}
+
+// Refused is a refusal.
+func (x *stream) Refused(a locktable.Refused) *linkpb.Refused { return wire.Refused(a) }
+
+// Ticket writes a place.
+func (x *stream) Ticket(number uint64, p locktable.Place) []byte {
+	return x.server.core.Ticket(x.session, number, p)
+}
+
+// Now is the server's time.
+func (x *stream) Now() clock.Reading { return x.server.clock.read(x.world.now) }
+
+func durationOf(nano int64) time.Duration { return time.Duration(nano) }

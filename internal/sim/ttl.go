@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/session"
 	"github.com/pawlproject/pawl/internal/trust"
 )
 
@@ -47,35 +48,10 @@ func (c *client) restless() {
 	c.world.after(&c.process, between(m.rng, 200*time.Millisecond, 6*time.Second), func() {
 		ttl := m.other()
 		c.world.tell(c.name, "wants a TTL of %v, after %v", ttl, m.want)
-		c.window.Ask(c.clock.read(c.world.now), ttl)
 		m.want = ttl
-		c.world.referee.promises.asked(c.session, ttl)
-		c.askTTL()
+		c.ask(func(x *session.Machine) { x.SetTTL(nil, ttl) })
 		c.restless()
 	})
-}
-
-// askTTL renews and asks, if there is a stream; otherwise the greeting will.
-func (c *client) askTTL() {
-	if !c.up {
-		return
-	}
-	c.renewAt = c.world.now + c.every()
-	x := c.stream
-	// A session that began since has not been asked for it.
-	c.world.referee.promises.asked(x.session, c.moods.want)
-	x.send([]locktable.Command{locktable.Heard{
-		Ref: x, Session: x.session, Generation: x.generation, Renewal: c.sendRenewal(), TTL: c.moods.want, Finished: c.lowest(),
-	}}, nil)
-}
-
-// good takes in what a renewal, or a greeting, is said to be good for.
-func (c *client) good(renewal uint64, ttl time.Duration) bool {
-	if !c.window.Ack(renewal, min(ttl, c.moods.want)) {
-		return false
-	}
-	c.moods.given = ttl
-	return true
 }
 
 // ttl is what a client renews by: a lower TTL from the asking on, a higher one

@@ -21,7 +21,7 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/bearer", "internal/trust", "internal/clock", "internal/hook", "internal/reach", "guard"}},
+	{dir: ".", may: []string{"api", "internal/bearer", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
@@ -40,11 +40,13 @@ var rooms = []room{
 	{dir: "internal/clock"},
 	{dir: "internal/desk", may: []string{"internal/access", "internal/cell", "internal/locktable"}},
 	{dir: "internal/hook", may: []string{"internal/clock", "api"}},
-	{dir: "internal/link", may: []string{"internal/access", "internal/desk", "internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
+	{dir: "internal/link", may: []string{"internal/access", "internal/desk", "internal/cell", "internal/locktable", "internal/wire", "api", "internal/clock", "guard"}},
 	{dir: "internal/locktable", may: []string{"api", "internal/planted", "guard"}},
 	{dir: "internal/planted"},
 	{dir: "internal/reach", may: []string{"api"}},
+	{dir: "internal/session", may: []string{"internal/trust", "api", "internal/clock", "guard"}},
 	{dir: "internal/sim", may: []string{
+		"internal/session", "internal/wire",
 		"internal/locktable", "internal/cell", "internal/store", "internal/store/kvlog", "internal/store/memstore",
 		"internal/trust", "internal/planted", "guard", "api", "internal/clock",
 	}},
@@ -61,6 +63,7 @@ var rooms = []room{
 	{dir: "internal/testwait", aid: true},
 	{dir: "internal/tidy"},
 	{dir: "internal/trust", may: []string{"internal/clock", "internal/planted"}},
+	{dir: "internal/wire", may: []string{"internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
 	{dir: "internal/worlds", may: []string{"*"}},
 	{dir: "pawltest", may: []string{
 		".", "internal/link", "internal/cell", "internal/store", "internal/store/memstore", "internal/clock", "internal/hook",
@@ -78,8 +81,8 @@ var wordsOnly = []struct {
 	only []string // the names that may be used; nil: all but those of not
 	not  []string
 }{
-	{from: []string{"cmd", "internal/desk", "internal/link"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
-	{from: []string{"internal/trust"}, to: "internal/clock", only: []string{"Reading"}},
+	{from: []string{"cmd", "internal/desk", "internal/link", "internal/wire"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
+	{from: []string{"internal/trust", "internal/session", "internal/wire"}, to: "internal/clock", only: []string{"Reading"}},
 }
 
 // wordsTaken finds what a file takes from a room that it may only speak like.

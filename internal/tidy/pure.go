@@ -19,7 +19,7 @@ import (
 
 // pureFiles are the patterns, for path.Match, of what must be a function of its
 // input alone.
-var pureFiles = []string{"internal/locktable/*.go", "internal/trust/*.go", "internal/cell/step*.go", "internal/cell/usable.go"}
+var pureFiles = []string{"internal/locktable/*.go", "internal/trust/*.go", "internal/session/*.go", "internal/wire/*.go", "internal/cell/step*.go", "internal/cell/usable.go"}
 
 // impureImports reach for something that differs from run to run.
 var impureImports = []string{

@@ -20,7 +20,9 @@ import (
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/session"
 	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 const root = "../../../"
@@ -85,10 +87,15 @@ var bounds = map[string]any{
 	"link.OutboxMax":    link.OutboxMax,
 	"link.UnreadMax":    link.UnreadMax,
 	"link.AllUnreadMax": link.AllUnreadMax,
-	"link.RequestsMax":  link.RequestsMax,
-	"link.HeldMax":      link.HeldMax,
-	"store.BatchMax":    store.BatchMax,
-	"store.InFlight":    store.InFlight,
+	"wire.RequestsMax":  wire.RequestsMax,
+	"wire.HeldMax":      wire.HeldMax,
+
+	"session.WatchesMax":     session.WatchesMax,
+	"session.OutstandingMax": session.OutstandingMax,
+	"session.NumbersMax":     session.NumbersMax,
+
+	"store.BatchMax": store.BatchMax,
+	"store.InFlight": store.InFlight,
 }
 
 // unexported are bounds that only their source knows.
@@ -120,13 +127,11 @@ var unexported = map[string]string{
 	"pawl.freshTries":       "do.go",
 	"pawl.closeMax":         "client.go",
 
-	"pawl.watchesMax":        "core_watch.go",
-	"pawl.outstandingMax":    "core_requests.go",
 	"pawl.dialMax":           "client.go",
-	"pawl.attemptMax":        "core_line.go",
-	"pawl.backoffMax":        "core_line.go",
-	"pawl.refusedMax":        "core_line.go",
-	"pawl.patienceMax":       "core_line.go",
+	"session.attemptMax":     "internal/session/line.go",
+	"session.backoffMax":     "internal/session/line.go",
+	"session.refusedMax":     "internal/session/line.go",
+	"session.patienceMax":    "internal/session/line.go",
 	"pawl.eventsKept":        "events.go",
 	"guard.resourceMax":      "guard/fence.go",
 	"guard.cellMax":          "guard/fence.go",

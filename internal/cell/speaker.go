@@ -1,0 +1,87 @@
+package cell
+
+import (
+	"cmp"
+
+	"github.com/pawlproject/pawl/internal/locktable"
+)
+
+// Speaker is who speaks on a stream, as its commands name it.
+type Speaker struct {
+	Ref        locktable.Ref
+	Session    locktable.ID
+	Generation uint64
+	Identity   string
+}
+
+// Attach is the command of a greeting; opens: it opens the speaker's session.
+func (s Speaker) Attach(h *Hello, opens bool) locktable.Attach {
+	a := locktable.Attach{
+		Ref: s.Ref, Generation: s.Generation, TTL: h.TTL, Label: h.Label, Identity: s.Identity,
+		Held: h.Held, Wanted: h.Wanted, Next: h.Next, Cell: h.Cell, Highest: h.Highest,
+	}
+	if opens {
+		a.New, a.TTL = s.Session, cmp.Or(a.TTL, locktable.TTLDefault)
+	} else {
+		a.Session = s.Session
+	}
+	return a
+}
+
+// Heard is what every message is: a sign of life, perhaps a renewal.
+func (s Speaker) Heard(m *Message) locktable.Heard {
+	return locktable.Heard{
+		Ref: s.Ref, Session: s.Session, Generation: s.Generation, Renewal: m.Renewal, TTL: m.TTL, Finished: m.finished(),
+	}
+}
+
+// Urgent are the commands of a message that never wait behind acquires, in their
+// order.
+func (s Speaker) Urgent(m *Message) []locktable.Command {
+	urgent := make([]locktable.Command, 0, 2+len(m.Releases)+len(m.Cancels)+len(m.Checks)+len(m.Unobserve)+len(m.Observe))
+	urgent = append(urgent, s.Heard(m))
+	for _, x := range m.Releases {
+		x.Ref, x.Session, x.Generation = s.Ref, s.Session, s.Generation
+		urgent = append(urgent, x)
+	}
+	for _, x := range m.Cancels {
+		x.Session, x.Generation = s.Session, s.Generation
+		urgent = append(urgent, x)
+	}
+	for _, x := range m.Checks {
+		x.Ref, x.Session, x.Generation = s.Ref, s.Session, s.Generation
+		urgent = append(urgent, x)
+	}
+	for _, name := range m.Unobserve {
+		urgent = append(urgent, locktable.Unobserve{Session: s.Session, Generation: s.Generation, Name: name})
+	}
+	for _, name := range m.Observe {
+		urgent = append(urgent, locktable.Observe{Ref: s.Ref, Session: s.Session, Generation: s.Generation, Name: name})
+	}
+	if m.Close {
+		urgent = append(urgent, locktable.Close{Session: s.Session, Identity: s.Identity})
+	}
+	return urgent
+}
+
+// Acquires are those of a message, which the call fills in.
+func (s Speaker) Acquires(m *Message) []locktable.Acquire {
+	for i := range m.Acquires {
+		a := &m.Acquires[i]
+		a.Ref, a.Session, a.Generation, a.Identity = s.Ref, s.Session, s.Generation, s.Identity
+	}
+	return m.Acquires
+}
+
+// finished is the number below which every request is finished as far as the table
+// may know before it has decided this message's acquires. An acquire that replaces an
+// older number has its place from there, or gives back what was granted to it.
+func (m *Message) finished() uint64 {
+	n := m.Finished
+	for i := range m.Acquires {
+		if old := m.Acquires[i].Replaces; old != 0 {
+			n = min(n, old)
+		}
+	}
+	return n
+}

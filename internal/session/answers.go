@@ -1,0 +1,147 @@
+package session
+
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
+)
+
+// reply handles one answer. One to a request that is no longer there changes nothing:
+// it was cancelled or moved, and a lease granted to it goes back.
+func (m *Machine) reply(x *linkpb.Reply) {
+	r := m.requests[x.Number]
+	if r == nil {
+		return
+	}
+	switch w := x.What.(type) {
+	case *linkpb.Reply_Granted:
+		if r.kind == acquires {
+			m.granted(r, w.Granted)
+		}
+	case *linkpb.Reply_Waiting:
+		r.ticket = w.Waiting.Ticket
+		m.moved(r)
+		if r.ref != nil {
+			m.effect(Effect{Do: Meet, Ref: r.ref})
+		}
+	case *linkpb.Reply_Done:
+		m.done(r)
+	case *linkpb.Reply_Refused:
+		m.refusedBy(r, w.Refused)
+	}
+}
+
+func (m *Machine) granted(r *Request, g *linkpb.Granted) {
+	token := guard.Token(g.Token)
+	holds := holdsOf(r.wish, g, m.cell)
+	if !token.Valid() || holds == nil || m.leases[token] != nil {
+		m.failed(nonsense)
+		return
+	}
+	m.highest = max(m.highest, token)
+	l := &Lease{Token: token, Holds: holds}
+	m.remove(r)
+	m.leases[token] = l
+	m.effect(Effect{Do: Grant, Ref: r.ref, Lease: l})
+}
+
+func (m *Machine) done(r *Request) {
+	switch r.kind {
+	case releases:
+		m.released(r)
+	case checks:
+		r.answered = true
+		if r.renewal == 0 {
+			m.checked(r)
+		}
+	}
+}
+
+func (m *Machine) released(r *Request) {
+	m.remove(r)
+	if m.leases[r.lease.Token] == r.lease {
+		delete(m.leases, r.lease.Token)
+	}
+	m.end(r.lease, leaseReleased, released)
+	m.decide(r, nil)
+}
+
+// confirmChecks answers the checks whose renewal is acknowledged: the deadline
+// now counts from after the question.
+func (m *Machine) confirmChecks(renewal uint64) {
+	for _, n := range m.numbers() {
+		if r := m.requests[n]; r.kind == checks && r.sent && r.renewal <= renewal {
+			r.renewal = 0
+			if r.answered {
+				m.checked(r)
+			}
+		}
+	}
+}
+
+func (m *Machine) checked(r *Request) {
+	m.remove(r)
+	m.decide(r, nil)
+}
+
+func (m *Machine) refusedBy(r *Request, w *linkpb.Refused) {
+	isGone := w.Reason == linkpb.Reason_REASON_GONE
+	switch {
+	case w.Reason == linkpb.Reason_REASON_UNAVAILABLE:
+		m.redirect(w.ActiveLink, Refuse(w.Reason, w.Message))
+	case r.kind == acquires:
+		m.refusedAcquire(r, w)
+	case r.kind == releases && isGone:
+		m.releaseGone(r)
+	case r.kind == checks && isGone:
+		m.remove(r)
+		if m.leases[r.lease.Token] == r.lease && r.lease.release == nil {
+			m.drop(r.lease, gone)
+		}
+		m.decide(r, r.lease.over())
+	default:
+		m.remove(r)
+		if r.lease.release == r {
+			r.lease.release = nil
+		}
+		m.decide(r, refusal(w))
+	}
+}
+
+// releaseGone ends a release whose lease the server does not know. Asked a
+// second time, it was the first time that released it; the session lives, so
+// it cannot have expired in between.
+func (m *Machine) releaseGone(r *Request) {
+	if r.asked {
+		m.released(r)
+		return
+	}
+	m.remove(r)
+	if m.leases[r.lease.Token] == r.lease {
+		m.drop(r.lease, gone)
+	}
+	m.decide(r, r.lease.why)
+}
+
+func (m *Machine) refusedAcquire(r *Request, w *linkpb.Refused) {
+	// The server may have refused it before it gave up the old number.
+	m.cancelReplaced(r)
+	switch w.Reason {
+	case linkpb.Reason_REASON_EXHAUSTED:
+		if r.wish.Try {
+			break
+		}
+		m.effect(Effect{Do: Meet, Ref: r.ref, Why: refusal(w)})
+		pause := max(time.Duration(w.RetryAfterNano), exhaustedPause)
+		m.rest(r, pause+time.Duration(float64(pause)*m.jitter()))
+		return
+	case linkpb.Reason_REASON_GONE, linkpb.Reason_REASON_CANCELLED:
+		// The number was used up: by a lease that was granted to it and broken
+		// before we heard of it. The caller never saw that one.
+		m.rest(r, backoffMin)
+		return
+	}
+	m.remove(r)
+	m.decide(r, refusal(w))
+}

@@ -1,0 +1,80 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+)
+
+// A session that is lost while it is being closed may live on at the server.
+func TestSessionLostWhileItIsClosedEndsUnconfirmed(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("@2500 down")
+	s.takeTurn("close")
+	s.takeTurn("@2945")
+	if finished, confirmed := s.m.Finished(); !finished || confirmed {
+		t.Errorf("finished %t, confirmed %t", finished, confirmed)
+	}
+}
+
+// A reply that comes in one message after the server sent us away is not heard: the
+// request is asked again where it sent us.
+func TestRepliesBehindARedirectAreNotHeard(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "acquire y")
+	s.hear(&linkpb.ServerMessage{Replies: []*linkpb.Reply{
+		{Number: 1, What: &linkpb.Reply_Refused{Refused: &linkpb.Refused{
+			Reason: linkpb.Reason_REASON_UNAVAILABLE, ActiveLink: "c",
+		}}},
+		{Number: 2, What: &linkpb.Reply_Granted{Granted: s.granted(2, 5, nil)}},
+	}})
+	s.takeTurn()
+	if s.calls[1].answered || s.attempt.Server != "c" || len(s.attempt.Hello.Wanted) != 2 {
+		t.Errorf("dialled %s, wanting %v", s.attempt.Server, s.attempt.Hello.Wanted)
+	}
+}
+
+func TestGreetingWithoutASessionIsNonsense(t *testing.T) {
+	s := start(t, ofTwo())
+	s.hear(&linkpb.ServerMessage{Welcome: &linkpb.Welcome{Cell: "c", TtlNano: int64(3 * time.Second)}})
+	s.takeTurn()
+	if s.m.Up() || s.m.Trouble().Kind != Nonsense {
+		t.Errorf("up %t, trouble %s", s.m.Up(), text(s.m.Trouble()))
+	}
+}
+
+// Tokens of one cell say nothing about those of another.
+func TestHighestTokenIsOfTheCell(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "granted 1 5")
+	s.takeTurn("closed gone")
+	if h := s.attempt.Hello; h.HighestToken != 5 || h.Cell != "cell-1" {
+		t.Errorf("of cell %s token %d was seen", h.Cell, h.HighestToken)
+	}
+	s.hear(&linkpb.ServerMessage{Welcome: &linkpb.Welcome{Cell: "cell-2", Session: []byte("t"), TtlNano: int64(3 * time.Second)}})
+	s.takeTurn("down")
+	s.takeTurn("@20")
+	if h := s.attempt.Hello; h.HighestToken != 0 || h.Cell != "cell-2" {
+		t.Errorf("of cell %s token %d was seen", h.Cell, h.HighestToken)
+	}
+}
+
+// A renewal that was to leave with the asking for a lower TTL is of no account: the
+// message has one that is.
+func TestTTLLoweredInTheTurnOfACheckIsConfirmed(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "granted 1 5")
+	s.out = nil
+	s.takeTurn("check 5", "ttl 1s")
+	if len(s.out) != 1 || !strings.Contains(s.out[0], " renewal 3 ttl 1s 2:check(5)") {
+		t.Fatalf("asked: %q", s.out)
+	}
+	s.takeTurn("done 2", "renewed 3 1s")
+	for _, c := range s.calls[1:] {
+		if !c.answered || c.why != nil {
+			t.Errorf("call %d: answered %t, %s", c.index, c.answered, text(c.why))
+		}
+	}
+}

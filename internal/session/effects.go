@@ -1,0 +1,126 @@
+package session
+
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// Ref stands for a caller or an observer. The machine hands it back and never looks
+// inside.
+type Ref any
+
+// Effect is one thing for the driver to carry out. Which fields count is said at its
+// Do.
+type Effect struct {
+	Do Do
+	// Ref is whom it is for.
+	Ref   Ref
+	Lease *Lease
+	// Why it is so; nil: all is well.
+	Why     *Why
+	Attempt *Attempt
+	Event   *Event
+	Leader  *Leader
+	// Number of a request.
+	Number uint64
+	// From and Span say until when the session's leases are trusted.
+	From clock.Reading
+	Span time.Duration
+}
+
+// Do is what an effect is about.
+type Do uint8
+
+// The effects.
+const (
+	// Answer decides a call: as asked when Why is nil.
+	Answer Do = iota + 1
+	// Grant decides an acquire with a Lease. A driver whose caller is gone calls
+	// Disown.
+	Grant
+	// Meet notes what keeps a call from being granted, or even from standing in the
+	// queue, as the server said last; a nil Why: nothing but others before it.
+	Meet
+	// End: the Lease is over, for the reason Why. A release that was asked for is no
+	// loss: then Why is Released.
+	End
+	// Yield: the Lease is to be released; it is still held.
+	Yield
+	// Trust: the leases of the present session are trusted for Span after From.
+	Trust
+	// Begin: leases that are granted from now on belong to a new session; those of the
+	// one before are trusted no more.
+	Begin
+	// Opened: a session was opened; Session tells which.
+	Opened
+	// HangUp ends the present attempt or stream.
+	HangUp
+	// Dial begins an Attempt.
+	Dial
+	// Tell gives an observer the Leader, EndWatch its last word.
+	Tell
+	EndWatch
+	// Happen tells of an Event.
+	Happen
+	// Trace: an acquire that is followed is asked under Number.
+	Trace
+)
+
+// EventKind is what an Event tells of.
+type EventKind uint8
+
+// The events.
+const (
+	// Safe: renewals are acknowledged.
+	Safe EventKind = iota + 1
+	// Jeopardy: half of the trusted time has gone by without one, or no server will
+	// have this client.
+	Jeopardy
+	// Lost: the session ended with all its leases.
+	Lost
+	// RolledBack: the cell's log lost grants that it had acknowledged.
+	RolledBack
+)
+
+// Event is a change of the session. Remaining is the time until the deadline, Leases
+// how many are concerned.
+type Event struct {
+	Kind      EventKind
+	Remaining time.Duration
+	Leases    int
+	Why       *Why
+}
+
+// Leader is who holds a name; the zero Leader is nobody.
+type Leader struct {
+	Token guard.Token
+	Value []byte
+	Label string
+}
+
+// Effects returns what is to be carried out, in order, and forgets it. The slice is
+// good until the next call.
+func (m *Machine) Effects() []Effect {
+	all := m.effects
+	clear(m.spare)
+	m.effects, m.spare = m.spare[:0], all
+	return all
+}
+
+func (m *Machine) effect(e Effect) { m.effects = append(m.effects, e) }
+
+func (m *Machine) answer(to Ref, why *Why) {
+	if to != nil {
+		m.effect(Effect{Do: Answer, Ref: to, Why: why})
+	}
+}
+
+func (m *Machine) happen(kind EventKind, why *Why) {
+	e := &Event{Kind: kind, Why: why, Leases: len(m.leases)}
+	if kind != Lost {
+		e.Remaining = m.window.Remaining(m.now)
+	}
+	m.effect(Effect{Do: Happen, Event: e})
+}

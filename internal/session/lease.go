@@ -1,0 +1,88 @@
+package session
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/guard"
+)
+
+// Lease is one grant, as the machine knows it.
+type Lease struct {
+	Token guard.Token
+	// Holds are its names, in the order in which they were asked for.
+	Holds []Hold
+	// Of is the driver's own.
+	Of any
+
+	state leaseState
+	// why it is not held any more.
+	why *Why
+	// release is the request that is under way.
+	release *Request
+}
+
+// Hold is one name of a lease. Slot is 0 when the name is no semaphore.
+type Hold struct {
+	Name  string
+	Slot  int
+	Fence guard.Fence
+}
+
+type leaseState uint8
+
+const (
+	leaseHeld leaseState = iota
+	leaseReleased
+	leaseEnded
+)
+
+// end notes that a lease is over. It has one end.
+func (m *Machine) end(l *Lease, state leaseState, why *Why) {
+	if l.state != leaseHeld {
+		return
+	}
+	l.state, l.why = state, why
+	m.effect(Effect{Do: End, Lease: l, Why: why})
+}
+
+// drop ends one lease that is lost.
+func (m *Machine) drop(l *Lease, why *Why) {
+	delete(m.leases, l.Token)
+	m.end(l, leaseEnded, why)
+}
+
+// over is why a lease that a caller asks about is not held.
+func (l *Lease) over() *Why {
+	if l.why == nil {
+		return released
+	}
+	return l.why
+}
+
+// holdsOf reads what was granted, in the order of the names; nil when it is not what
+// was asked for.
+func holdsOf(asked *Wish, g *linkpb.Granted, cell string) []Hold {
+	if len(g.Fences) != len(asked.Names) {
+		return nil
+	}
+	holds := make([]Hold, 0, len(asked.Names))
+	for _, name := range asked.Names {
+		i := slices.IndexFunc(g.Fences, func(f *linkpb.Fence) bool { return f.Name == name })
+		if i < 0 {
+			return nil
+		}
+		f := g.Fences[i]
+		token := guard.Token(f.Fence)
+		if !token.Valid() || token > guard.Token(g.Token) || (f.Slot != 0) != (asked.Slots != 0) || int64(f.Slot) > int64(asked.Slots) {
+			return nil
+		}
+		h := Hold{Name: name, Slot: int(f.Slot), Fence: guard.Fence{Resource: name, Token: token, Cell: cell}}
+		if h.Slot != 0 {
+			h.Fence.Resource += "\x1f" + strconv.Itoa(h.Slot)
+		}
+		holds = append(holds, h)
+	}
+	return holds
+}

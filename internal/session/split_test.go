@@ -1,0 +1,91 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+)
+
+// split takes a message apart as far as that goes.
+func split(m *linkpb.ClientMessage) (parts []*linkpb.ClientMessage) {
+	for m != nil {
+		var first *linkpb.ClientMessage
+		first, m = Split(m)
+		parts = append(parts, first)
+	}
+	return parts
+}
+
+func requestsOf(n int, a *linkpb.Acquire) (all []*linkpb.Request) {
+	for i := range n {
+		all = append(all, &linkpb.Request{Number: uint64(i + 1), What: &linkpb.Request_Acquire{Acquire: a}})
+	}
+	return all
+}
+
+// Requests with many names and large values are spread over messages that a
+// server takes, in their order.
+func TestSplitByBytes(t *testing.T) {
+	const n, value = 100, 64 << 10
+	next := uint64(1)
+	parts := split(&linkpb.ClientMessage{Renewal: 3, Requests: requestsOf(n, &linkpb.Acquire{Names: []string{"x"}, Value: make([]byte, value)})})
+	for i, m := range parts {
+		bytes := 0
+		for _, r := range m.Requests {
+			bytes += requestWeight(r)
+			if r.Number != next {
+				t.Errorf("part %d has request %d where %d was expected", i, r.Number, next)
+			}
+			next++
+		}
+		if bytes > splitBytesMax+value+1024 || len(m.Requests) == 0 {
+			t.Errorf("part %d has %d bytes", i, bytes)
+		}
+		if (m.Renewal == 3) != (i == 0) {
+			t.Errorf("part %d has renewal %d", i, m.Renewal)
+		}
+	}
+	if next != n+1 || len(parts) != 7 {
+		t.Errorf("%d requests in %d parts", next-1, len(parts))
+	}
+}
+
+// No message has more requests than a server takes, and the last one alone closes the
+// session.
+func TestSplitByCount(t *testing.T) {
+	parts := split(&linkpb.ClientMessage{FinishedBelow: 1, Requests: requestsOf(OutstandingMax, &linkpb.Acquire{Names: []string{"x"}}), Close: true})
+	for i, m := range parts {
+		if len(m.Requests) > splitMax || m.Close != (i == len(parts)-1) || m.FinishedBelow != 1 {
+			t.Fatalf("part %d of %d has %d requests, close %v", i, len(parts), len(m.Requests), m.Close)
+		}
+	}
+	if len(parts) != OutstandingMax/splitMax {
+		t.Errorf("%d parts", len(parts))
+	}
+}
+
+// What is to be observed and what no longer goes out in the order in which it
+// was decided; all else is gathered.
+func TestGatherKeepsTheOrderOfWatches(t *testing.T) {
+	var pending []*linkpb.ClientMessage
+	for _, m := range []*linkpb.ClientMessage{
+		{Renewal: 1, TtlNano: 7},
+		{Observe: []string{"x"}},
+		{Renewal: 2, FinishedBelow: 4},
+		{Unobserve: []string{"x"}},
+		{Observe: []string{"x"}, TtlNano: 9},
+		{Close: true},
+	} {
+		pending = Gather(pending, m)
+	}
+	var got []string
+	for _, m := range pending {
+		got = append(got, fmt.Sprint(m.Renewal, m.FinishedBelow, m.TtlNano, m.Observe, m.Unobserve, m.Close))
+	}
+	want := []string{"2 4 7 [x] [] false", "0 0 0 [] [x] false", "0 0 9 [x] [] true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,127 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+)
+
+// Bounds of a TTL, as servers have them.
+const (
+	ttlMin = time.Second
+	ttlMax = 24 * time.Hour
+)
+
+// A client asks for the TTL that it wants, wantTTL, with every greeting, and with a
+// renewal when that changes. It counts on what answers say: answeredTTL is what the last
+// one said, ttl what it trusts and renews by, the lower of the two. So a lower TTL
+// counts from the asking on, and a higher one from the answer on. askingTTL is the
+// renewal that asked and was not answered.
+//
+// What the answer to a greeting or a renewal does not confirm is asked for again
+// in these ways:
+//
+//  1. The stream breaks after the asking: the next greeting asks, since all that
+//     a server knows of a wish is gone with its tenure.
+//  2. The TTL changes while a greeting is under way: a renewal asks, as soon as
+//     the stream is there.
+//  3. It changes again before the first change is answered: a second renewal
+//     asks, and the answer to the first says nothing to anybody.
+
+// SetTTL takes in that a caller wants another TTL, from 1 s to 24 h. It is answered
+// when the server has confirmed it.
+func (m *Machine) SetTTL(ref Ref, ttl time.Duration) {
+	if m.closing || m.finished {
+		m.answer(ref, closed)
+		return
+	}
+	changed := ttl != m.wantTTL
+	if changed {
+		m.answerTTL(&Why{Kind: TTLOvertaken, TTL: ttl})
+		m.wantTTL = ttl
+	}
+	m.settings = append(m.settings, ref)
+	switch {
+	case m.id == nil:
+	case m.answeredTTL == m.wantTTL && m.askingTTL == 0:
+		m.answerTTL(nil)
+	case changed:
+		m.window.Ask(m.now, m.wantTTL)
+		m.trusted()
+		m.ttl = min(m.answeredTTL, m.wantTTL)
+		m.askTTL()
+	}
+}
+
+// GiveUpTTL forgets a caller of SetTTL that gave up. What it wanted stands.
+func (m *Machine) GiveUpTTL(ref Ref) {
+	if i := slices.Index(m.settings, ref); i >= 0 {
+		m.settings = slices.Delete(m.settings, i, i+1)
+	}
+}
+
+// askTTL lets the next message ask for the TTL that is wanted.
+func (m *Machine) askTTL() {
+	if m.line.state != lineUp || m.closing {
+		return
+	}
+	// A renewal that has not left yet may not count any more.
+	m.outgoing.renewal = 0
+	m.askingTTL = m.sendRenewal()
+	m.outgoing.ttl = m.wantTTL
+}
+
+// greeted takes in what the present session's greeting is good for.
+func (m *Machine) greeted(renewal uint64, ttl time.Duration) {
+	m.answeredTTL, m.ttl, m.askingTTL = ttl, min(ttl, m.wantTTL), 0
+	m.window.Ack(renewal, m.ttl)
+}
+
+// greetedTTL answers those who want another TTL, or asks for it: the greeting may
+// have been under way already, or its server older than TTLs that change.
+func (m *Machine) greetedTTL() {
+	if m.answeredTTL == m.wantTTL {
+		m.answerTTL(nil)
+	} else {
+		m.askTTL()
+	}
+}
+
+// renewed takes in what a renewal is good for.
+func (m *Machine) renewed(x *linkpb.ServerMessage) {
+	ttl := time.Duration(x.TtlNano)
+	if ttl == 0 {
+		// A server that is older than TTLs that change gives what it gave.
+		ttl = m.answeredTTL
+	}
+	if ttl < ttlMin || ttl > ttlMax {
+		m.failed(nonsense)
+		return
+	}
+	if !m.window.Ack(x.Renewal, min(ttl, m.wantTTL)) {
+		return
+	}
+	m.keepBeat(time.Duration(x.BeatNano))
+	m.answeredTTL, m.ttl = ttl, min(ttl, m.wantTTL)
+	m.trusted()
+	m.confirmChecks(x.Renewal)
+	if m.askingTTL == 0 || x.Renewal < m.askingTTL {
+		return
+	}
+	m.askingTTL = 0
+	if ttl == m.wantTTL {
+		m.answerTTL(nil)
+		return
+	}
+	why := &Why{Kind: TTLKept, TTL: m.wantTTL, Has: ttl}
+	m.wantTTL, m.ttl = ttl, ttl
+	m.answerTTL(why)
+}
+
+func (m *Machine) answerTTL(why *Why) {
+	for _, r := range m.settings {
+		m.answer(r, why)
+	}
+	m.settings = nil
+}
