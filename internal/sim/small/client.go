@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/trust"
 )
 
@@ -188,9 +187,6 @@ func (c *client) hear() {
 			c.ask()
 		}
 	case locktable.Renewed:
-		if planted.Is("deadline from the reply") {
-			is.Number = c.window.Send(c.world.reading())
-		}
 		c.window.Ack(is.Number, is.TTL)
 	case locktable.Closed:
 		if is.Reason == locktable.Gone {
