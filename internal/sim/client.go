@@ -209,6 +209,7 @@ func (c *client) dial() {
 	c.generation++
 	a := locktable.Attach{
 		Ref: x, Session: c.session, Generation: c.generation, TTL: c.moods.want, Cell: cellID, Highest: c.highest,
+		Next: c.next,
 	}
 	if c.session == (locktable.ID{}) {
 		a.New = w.newID()

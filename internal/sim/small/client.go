@@ -127,6 +127,7 @@ func (c *client) askTTL(ttl time.Duration) {
 func (c *client) greet(s *server) {
 	a := locktable.Attach{
 		Session: c.session, Generation: c.generation + 1, TTL: c.ttl, Cell: cellID, Highest: c.token,
+		Next: c.next,
 	}
 	if c.generation == 0 {
 		c.session = locktable.ID{byte(c.id + 1)}
