@@ -87,17 +87,16 @@ sim: ## RUNS simulated worlds (1000) from SEED on (1), with all their faults
 
 .PHONY: small
 small: ## every order of events in small worlds, after bugs planted in them
-	@go test -count=1 -tags planted -run TestPlanted ./internal/sim/small ./internal/sim/small/appends
+	@go run ./internal/planted/hunt -by small
 	@go run ./internal/sim/small/play
 
 .PHONY: planted
-planted: ## plant one bug after the other; the simulator must find each
-	@cd internal/worlds && go test -count=1 -tags planted -run TestSimulatedPlanted ./linear
-	@go run -tags planted ./internal/sim/hunt
+planted: ## plant one bug after the other; each must be found in every way that it names
+	@go run ./internal/planted/hunt
 
 .PHONY: planted-table
-planted-table: ## write docs/planted.md anew
-	@go run -tags planted ./internal/sim/hunt -update
+planted-table: ## the same, with new seeds where they are needed; writes docs/planted.md
+	@go run ./internal/planted/hunt -update
 
 .PHONY: soak
 soak: ## every test with its full count of repetitions

@@ -2,7 +2,6 @@ package cell
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -11,7 +10,6 @@ import (
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -250,9 +248,6 @@ func (c *core) landed(number uint64) {
 	f := c.flying[number]
 	f.landed, c.stuck = true, nil
 	c.confirm(f.turn)
-	if planted.Is("acknowledged behind a hole") {
-		c.durable = max(c.durable, number)
-	}
 	for {
 		f := c.flying[c.durable+1]
 		if f == nil || !f.landed {
@@ -272,9 +267,6 @@ func (c *core) answered(ok bool) {
 	if ok {
 		c.confirm(c.asked)
 	}
-	if ok && planted.Is("confirm begun before the request") {
-		c.confirm(c.turn)
-	}
 	c.asked = 0
 	c.settle()
 }
@@ -288,11 +280,10 @@ func (c *core) confirm(turn uint64) {
 // settle lets go of what has become final, in order.
 func (c *core) settle() {
 	n := 0
-	c.hurry()
 	for n < len(c.groups) {
 		g := &c.groups[n]
-		durable := g.need != 0 && g.need <= c.durable || planted.Is("answered before durable")
-		confirmed := g.turn <= c.confirmed || planted.Is("answered without confirm")
+		durable := g.need != 0 && g.need <= c.durable
+		confirmed := g.turn <= c.confirmed
 		if !durable || !confirmed {
 			break
 		}
@@ -314,43 +305,11 @@ func (c *core) settle() {
 	}
 }
 
-// hurry is three planted bugs: answers of a kind leave before what they show is
-// durable.
-func (c *core) hurry() {
-	var early func(*group, locktable.Answer) bool
-	switch {
-	case planted.Is("renewal answered before heard is durable"):
-		early = func(g *group, a locktable.Answer) bool { _, is := a.(locktable.Renewed); return is && g.events == 0 }
-	case planted.Is("refused before it is durable"):
-		early = func(_ *group, a locktable.Answer) bool { _, is := a.(locktable.Refused); return is }
-	case planted.Is("observer told before it is durable"):
-		early = func(_ *group, a locktable.Answer) bool { _, is := a.(locktable.Observed); return is }
-	default:
-		return
-	}
-	for i := range c.groups {
-		g := &c.groups[i]
-		if g.turn > c.confirmed {
-			return
-		}
-		now := group{turn: g.turn, need: g.need}
-		g.replies = slices.DeleteFunc(slices.Clone(g.replies), func(r locktable.Reply) bool {
-			leaves := early(g, r.Answer)
-			if leaves {
-				now.replies = append(now.replies, r)
-			}
-			return leaves
-		})
-		c.out.deliver = append(c.out.deliver, now)
-	}
-}
-
 // ask begins a Confirm when something waits for one that no append under way
 // will give: an answer, or a share of usable time. Nothing gives one while the
 // store is full.
 func (c *core) ask(r clock.Reading) {
-	full := c.stuck != nil && !planted.Is("full store that is not asked")
-	if c.asked != 0 || len(c.open) > 0 && !full || r.Shorter(c.askedAt) < confirmGap {
+	if c.asked != 0 || len(c.open) > 0 && c.stuck == nil || r.Shorter(c.askedAt) < confirmGap {
 		return
 	}
 	if c.waits() {

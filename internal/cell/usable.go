@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // ShareMax bounds what one reading of the clock can add to usable time: a
@@ -32,9 +31,6 @@ type usable struct {
 func (u *usable) read(now clock.Reading, turn uint64) {
 	if u.turn == 0 && now.Shorter(u.last) >= shareMin {
 		share := min(now.Shorter(u.last), ShareMax)
-		if planted.Is("expiry by a stalled server") {
-			share = now.Shorter(u.last)
-		}
 		u.pending, u.turn, u.last = share, turn, now
 	}
 }

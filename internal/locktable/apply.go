@@ -9,7 +9,6 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // TenuresKept is how many tenures the table remembers, to tell a token that a
@@ -152,7 +151,7 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 	switch {
 	case s == nil:
 		return errors.New("no such session")
-	case token <= t.counter && !planted.Is("token per name that restarts"):
+	case token <= t.counter:
 		return fmt.Errorf("the token does not exceed the counter %d", t.counter)
 	case !known:
 		return fmt.Errorf("unknown mode %d: written by a newer version", e.Mode)
@@ -168,10 +167,6 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 	}
 	for i, g := range e.Grants {
 		h := hold{lock: t.lockOf(g.Name, true), fence: guard.Token(g.Fence), slot: g.Slot}
-		if mode == Shared && planted.Is("snapshot without the fence of the run") {
-			t.settle(h.lock)
-			h.fence = h.lock.fence(mode, token)
-		}
 		if err := t.take(l, h, e.Slots); err != nil {
 			return fmt.Errorf("%q: %w", g.Name, err)
 		}
@@ -236,7 +231,7 @@ func (t *Table) take(l *lease, h hold, slots uint32) error {
 		return fmt.Errorf("it has %d slots, not %d", k.slots, slots)
 	case l.mode == Slots:
 		at = k.place(h.slot)
-		if h.slot < 1 || h.slot > slots || at < len(k.holders) && k.holders[at].on(k).slot == h.slot && !planted.Is("slot given twice") {
+		if h.slot < 1 || h.slot > slots || at < len(k.holders) && k.holders[at].on(k).slot == h.slot {
 			return fmt.Errorf("slot %d of %d is not free", h.slot, slots)
 		}
 	case slots != 0:
@@ -257,7 +252,7 @@ func (t *Table) take(l *lease, h hold, slots uint32) error {
 // fence is what a new holder's guards are claimed with: its token, or that of
 // the first of the present unbroken run of shared holders.
 func (l *lock) fence(m Mode, token guard.Token) guard.Token {
-	if m == Shared && len(l.holders) > 0 && !planted.Is("readers that raise their own token") {
+	if m == Shared && len(l.holders) > 0 {
 		return l.holders[0].on(l).fence
 	}
 	return token
@@ -299,7 +294,7 @@ func (t *Table) drop(l *lease, forced bool) {
 	l.holds(func(h *hold) {
 		k := h.lock
 		k.without(l)
-		if d := l.extra.delay; d > 0 && (forced && !planted.Is("break at once without the lock-delay") || s.expired) {
+		if d := l.extra.delay; d > 0 && (forced || s.expired) {
 			t.shut(k, s.identity, d)
 		}
 	})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 const leaseGone = "no such lease: it was released, expired, was broken, or never was"
@@ -145,8 +144,6 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 		d.refuse(c.Ref, c.Number, Cancelled, "cancelled by the client")
 	case l != nil && l.args != args || w != nil && w.args != args:
 		d.refuse(c.Ref, c.Number, Conflict, fmt.Sprintf("request %d was asked before with other arguments", c.Number))
-	case l != nil && planted.Is("retry that gets a second lease"):
-		return false
 	case l != nil:
 		d.reply(c.Ref, c.Number, granted(l))
 	case w != nil:
@@ -172,9 +169,7 @@ func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 			d.refuse(c.Ref, 0, Conflict, other)
 		} else {
 			// The answer promises the whole TTL again.
-			if !planted.Is("repeated request answered without renewing") {
-				t.touch(now, l.session, d)
-			}
+			t.touch(now, l.session, d)
 			d.reply(c.Ref, 0, granted(l))
 		}
 		return true
@@ -371,9 +366,7 @@ func (c Cancel) decide(t *Table, now Now, d *Decided) {
 	if low := max(s.finished, s.finishedUp); c.Number >= low && c.Number-low <= NumbersMax {
 		// Noted in any case: a cancel does not wait behind acquires, so the request
 		// may come yet, also one that waits and is asked again on a new stream.
-		if s.waiting[c.Number] == nil || !planted.Is("cancel overtakes the request that is asked again") {
-			t.cancel(s, c.Number, d)
-		}
+		t.cancel(s, c.Number, d)
 	}
 	if w := s.waiting[c.Number]; w != nil {
 		ref := w.ref
@@ -392,9 +385,6 @@ func (c Release) decide(t *Table, now Now, d *Decided) {
 		}
 	} else if s := t.onStream(c.Session, c.Generation, c.Ref, d); s != nil {
 		l = s.holding(t, c.Token)
-		if l == nil && planted.Is("release by name") {
-			l = s.leases.head
-		}
 	} else {
 		return
 	}
@@ -455,8 +445,6 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 			Kind: recordpb.Kind_KIND_BROKEN, Forced: true, Reason: c.Reason, Identity: c.Identity,
 		}, d)
 		d.reply(stream, 0, Notice{Token: l.token, Ended: true, Reason: c.Reason})
-	case planted.Is("break that frees at once"):
-		t.release(now, l, d)
 	case l.breaking == nil:
 		t.emit(d, &recordpb.Event{
 			Kind: recordpb.Kind_KIND_BREAKING, Session: l.session.id.bytes(), Token: uint64(l.token),

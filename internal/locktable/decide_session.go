@@ -9,7 +9,6 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // TellMax bounds how far a told token may lie ahead of the wall clock: one
@@ -35,9 +34,6 @@ func (t *Table) Found(cell string, secret []byte, d *Decided) {
 // clock's line and floor. Times count from here.
 func (t *Table) Open(epoch uint64, wall time.Time, floor guard.Token, d *Decided) {
 	opened := max(t.counter+1, Line(wall), floor)
-	if planted.Is("floor rule left out") {
-		opened = t.counter + 1
-	}
 	t.emit(d, &recordpb.Event{
 		Kind: recordpb.Kind_KIND_TENURE, Epoch: epoch, Token: uint64(opened), AtUnixNano: wall.UnixNano(),
 	})
@@ -144,7 +140,7 @@ func (t *Table) keep(now Now, s *session, have map[guard.Token]bool, c Attach, d
 	t.serveAll(now, all, d)
 	for l := s.leases.head; l != nil; {
 		next := l.next
-		if l.request != 0 && l.request < c.Next && !want[l.request] && !have[l.token] && !planted.Is("what nobody wants is kept") {
+		if l.request != 0 && l.request < c.Next && !want[l.request] && !have[l.token] {
 			t.release(now, l, d)
 		}
 		l = next
@@ -363,12 +359,7 @@ func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Close
 	for _, w := range all {
 		d.refuse(w.ref, 0, Gone, sessionGone)
 	}
-	if planted.Is("waiter granted after its session ended") {
-		all = nil
-	} else {
-		all = append(all, s.detachWaiters()...)
-	}
-	t.leaveAll(now, all, d)
+	t.leaveAll(now, append(all, s.detachWaiters()...), d)
 	d.reply(s.stream, 0, why)
 	s.stream = nil
 }

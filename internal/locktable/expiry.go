@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 const (
@@ -45,9 +44,6 @@ func (t *Table) touch(now Now, s *session, d *Decided) { t.touchFor(now, s, 0, d
 func (t *Table) touchFor(now Now, s *session, ttl time.Duration, d *Decided) {
 	// First: what a silent session has left bounds what it was promised.
 	s.timing()
-	if s.silent && planted.Is("heard not logged") {
-		s.silent = false
-	}
 	if s.silent {
 		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_HEARD, Session: s.id.bytes()})
 	}
@@ -127,18 +123,12 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 		return
 	}
 	t.lower(now, s, d)
-	if s.silentAt <= now.Low && planted.Is("silence not logged") {
-		s.silentAt = now.High + s.ttl
-	}
 	if s.silentAt <= now.Low {
 		t.emit(d, &recordpb.Event{
 			Kind: recordpb.Kind_KIND_SESSION_SILENT, Session: s.id.bytes(), LeftNano: int64(s.deadline - now.Low),
 		})
 		// Again when the silence has doubled.
 		s.silentAt = now.High + max(now.High-s.quiet, time.Millisecond)
-		if planted.Is("silence logged only once in a tenure") {
-			s.silentAt = s.deadline
-		}
 	}
 	t.due.add(s.next(), appointment{s: s})
 }

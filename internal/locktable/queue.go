@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // waiter is an acquire that waits for its turn, in the queue of each of its
@@ -160,9 +159,6 @@ func (w *waiter) grantable() bool {
 	if l := w.stuck; l != nil && !(l.takes(w) && l.turnOf(w)) {
 		return false
 	}
-	if planted.Is("several names granted piecemeal") {
-		return w.locks[0].takes(w) && w.locks[0].turnOf(w)
-	}
 	for _, l := range w.locks {
 		if !l.takes(w) {
 			w.stuck = l
@@ -284,9 +280,6 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 		s = t.sessions[a.Own]
 	}
 	token := t.counter + 1
-	if planted.Is("token per name that restarts") {
-		token = t.tenures[len(t.tenures)-1].opened + 1 + guard.Token(len(w.locks[0].holders))
-	}
 	e := &recordpb.Event{
 		Kind: recordpb.Kind_KIND_GRANTED, Session: s.id.bytes(), Token: uint64(token),
 		Grants: make([]*recordpb.Grant, 0, len(w.locks)), Mode: a.Mode.record(), Slots: a.Slots,
@@ -294,10 +287,7 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 		Lease: a.Lease.bytes(), RequestKey: a.RequestKey.bytes(), Salt: a.Salt,
 		Label: a.Label, Value: a.Value, LockDelayNano: int64(a.LockDelay), AtUnixNano: now.Wall.UnixNano(),
 	}
-	for i, l := range w.locks {
-		if i > 0 && planted.Is("several names granted piecemeal") && !(l.takes(w) && l.turnOf(w)) {
-			continue
-		}
+	for _, l := range w.locks {
 		g := &recordpb.Grant{Name: l.name, Fence: uint64(l.fence(a.Mode, token))}
 		if a.Mode == Slots {
 			g.Slot = l.freeSlot()
@@ -314,9 +304,6 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 // of their slots, so it is where the two orders part.
 func (l *lock) freeSlot() uint32 {
 	lo, hi := 0, len(l.holders)
-	if planted.Is("slot given twice") {
-		return 1
-	}
 	for lo < hi {
 		if mid := (lo + hi) / 2; l.holders[mid].on(l).slot == uint32(mid)+1 {
 			lo = mid + 1

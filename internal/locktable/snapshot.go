@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // Frozen is what is decided in a table at one moment. It can be read while the
@@ -62,7 +61,7 @@ func (t *Table) Freeze(now Now) *Frozen {
 		}
 	}
 	for _, k := range t.locks { //tidy:unordered sorted by Events
-		if k.closed != nil && !planted.Is("lock-delay forgotten by the snapshot") {
+		if k.closed != nil {
 			f.closed = append(f.closed, frozenClosure{k.name, k.closed.identity, k.closed.left})
 		}
 	}

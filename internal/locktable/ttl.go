@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // A client may ask for another TTL with any renewal. What its answer says is what
@@ -67,9 +66,7 @@ func (t *Table) want(now Now, s *session, ttl time.Duration, d *Decided) {
 		s.promised = s.deadline
 	}
 	switch {
-	case ttl > s.ttl && planted.Is("TTL raised without log"):
-		s.ttl, s.lower, s.promised = ttl, 0, 0
-	case ttl > s.ttl || ttl < s.ttl && planted.Is("TTL lowered at once"):
+	case ttl > s.ttl:
 		t.setTTL(s, ttl, d)
 	case ttl == s.ttl:
 		s.lower, s.promised = 0, 0

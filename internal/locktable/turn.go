@@ -1,7 +1,5 @@
 package locktable
 
-import "github.com/pawlproject/pawl/internal/planted"
-
 // turnOf reports whether nobody stands before a waiter that it may not pass:
 // shared may pass shared, and everybody passes who is detached.
 func (l *lock) turnOf(w *waiter) bool {
@@ -32,7 +30,7 @@ func (l *lock) barrier() *waiter {
 	if len(l.queue) > 0 && !l.barred {
 		l.barred, l.bar = true, nil
 		for _, x := range l.queue {
-			if x.ref != nil && !x.shared() && !planted.Is("writer overtaken by a later reader") {
+			if x.ref != nil && !x.shared() {
 				l.bar = x
 				break
 			}

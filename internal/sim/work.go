@@ -6,7 +6,6 @@ import (
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // work is what one lease is used for: claim, then read, think and write, a few
@@ -44,10 +43,6 @@ func (k *work) begin() {
 		k.held = append(k.held, guard.Fence{Resource: line(g.Name, g.Slot), Token: g.Fence, Cell: cellID})
 	}
 	k.turn(0)
-	if planted.Is("claim left out") {
-		k.read()
-		return
-	}
 	k.claim(0)
 }
 
@@ -189,13 +184,7 @@ func (k *work) write(seen int) {
 			return
 		}
 		k.read()
-	}, func() {
-		if planted.Is("unknown read as refused") {
-			k.refused(op)
-			return
-		}
-		k.read()
-	})
+	}, k.read)
 	op.again = k.doubled
 }
 
@@ -224,9 +213,6 @@ func newResource(w *World, name string) *resource { return &resource{world: w, n
 // pass asks the guard.
 func (x *resource) pass(l *lease, f guard.Fence) bool {
 	next, verdict := guard.Decide(guard.Monotonic, x.state, f.Mark())
-	if planted.Is("guard that forgets its mark") {
-		next.Seen = 0
-	}
 	x.state = next
 	ok := verdict == guard.Pass || verdict == guard.Advance
 	x.world.referee.decided(x, f.Token, ok)
@@ -243,10 +229,6 @@ func (x *resource) claim(l *lease, f guard.Fence) bool {
 // what it read before.
 func (x *resource) write(l *lease, f guard.Fence, seen int, op *operation) bool {
 	ok := x.pass(l, f)
-	if ok && planted.Is("guard checked before the write") {
-		x.world.at(x.world.now+20*time.Millisecond, func() { x.effect(l, seen, op) })
-		return true
-	}
 	x.world.tell(l.holder.who().name, "writes %s with token %d on version %d: %v", x.name, l.token, seen, ok)
 	if ok {
 		x.effect(l, seen, op)

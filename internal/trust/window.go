@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 const (
@@ -89,9 +88,6 @@ func (w *Window) Ack(n uint64, ttl time.Duration) bool {
 		return false
 	}
 	w.anchor, w.held = w.sent[i].at, true
-	if planted.Is("deadline from the last renewal sent") {
-		w.anchor = w.sent[len(w.sent)-1].at
-	}
 	w.span = Span(ttl, DriftPPM)
 	w.sent = append(w.sent[:0], w.sent[i+1:]...)
 	return true
@@ -112,8 +108,6 @@ func (w *Window) Ask(now clock.Reading, ttl time.Duration) {
 			w.anchor, w.span = now, span
 		}
 		w.Forget()
-	} else if planted.Is("TTL raised in the trust window before the answer") {
-		w.span = span
 	}
 }
 

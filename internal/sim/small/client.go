@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/trust"
 )
 
@@ -128,6 +127,7 @@ func (c *client) askTTL(ttl time.Duration) {
 func (c *client) greet(s *server) {
 	a := locktable.Attach{
 		Session: c.session, Generation: c.generation + 1, TTL: c.ttl, Cell: cellID, Highest: c.token,
+		Next: c.next,
 	}
 	if c.generation == 0 {
 		c.session = locktable.ID{byte(c.id + 1)}
@@ -188,9 +188,6 @@ func (c *client) hear() {
 			c.ask()
 		}
 	case locktable.Renewed:
-		if planted.Is("deadline from the reply") {
-			is.Number = c.window.Send(c.world.reading())
-		}
 		c.window.Ack(is.Number, is.TTL)
 	case locktable.Closed:
 		if is.Reason == locktable.Gone {

@@ -2,7 +2,6 @@ package small
 
 import (
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/planted"
 )
 
 // resource is what the name protects: a register that remembers who wrote,
@@ -44,7 +43,7 @@ func (w *World) pass(token guard.Token) bool {
 
 // claim raises the resource's mark before anything is read.
 func (c *client) claim() {
-	if !planted.Is("claim left out") && !c.world.pass(c.token) {
+	if !c.world.pass(c.token) {
 		c.drop()
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -25,13 +24,9 @@ func (t *tenure) Open(ctx context.Context, n uint64, batch []byte) error {
 	if err := fits(n, batch); err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	unopened := []Cond{head.at, absent(t.keys.Log(n))}
-	if planted.Is("cut that may land twice") {
-		unopened = nil
-	}
 	rev, err := t.land(ctx, n, batch, Txn{
 		What: WhatOpen,
-		If:   append(t.mine(), unopened...),
+		If:   append(t.mine(), head.at, absent(t.keys.Log(n))),
 		Then: []Op{drop(t.keys.Log(n+1), t.keys.LogEnd()), put(t.keys.Log(n), batch)},
 	})
 	if err != nil {
@@ -55,11 +50,7 @@ func (t *tenure) opensAt(n uint64, rev int64) {
 func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	t.mu.Lock()
 	over, d, tail := t.over, t.durable, t.tail()
-	_, again := t.follows[n]
-	if planted.Is("append that is tried again and forgets what its first try followed") {
-		again = false
-	}
-	if !again && d != 0 && n > d && n <= d+store.InFlight {
+	if _, again := t.follows[n]; !again && d != 0 && n > d && n <= d+store.InFlight {
 		t.follows[n] = d
 	}
 	t.mu.Unlock()
@@ -76,16 +67,9 @@ func (t *tenure) Append(ctx context.Context, n uint64, batch []byte) error {
 	if err := fits(n, batch); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
-	mine := t.mine()
-	if planted.Is("append that does not compare the tenure") {
-		mine = nil
-	}
-	if planted.Is("append that does not compare what it follows") {
-		tail = nil
-	}
 	rev, err := t.land(ctx, n, batch, Txn{
 		What: WhatAppend,
-		If:   append(append(mine, absent(t.keys.Log(n))), tail...),
+		If:   append(append(t.mine(), absent(t.keys.Log(n))), tail...),
 		Then: []Op{put(t.keys.Log(n), batch)},
 	})
 	if err != nil {
@@ -127,7 +111,7 @@ func (t *tenure) land(ctx context.Context, n uint64, batch []byte, put Txn) (int
 	case res.OK:
 		return res.Rev, nil
 	}
-	if err := t.inForce(res.Gets[0]); err != nil && !planted.Is("deposed server that reports a roll-back") {
+	if err := t.inForce(res.Gets[0]); err != nil {
 		return 0, err
 	}
 	entry := res.Gets[1]

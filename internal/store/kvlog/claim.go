@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -172,7 +171,7 @@ func (c *claimant) turn(now situation) bool {
 // as versions before did not, only this one's is known.
 func (c *claimant) patience(now situation) time.Duration {
 	theirs, mine := time.Duration(now.value.ActiveTTL), c.opts.ActiveTTL
-	if theirs == 0 || theirs == mine || planted.Is("standby that waits for its own active-ttl") {
+	if theirs == 0 || theirs == mine {
 		return mine
 	}
 	if c.other != now.tenure.Rev {

@@ -9,7 +9,6 @@ import (
 	"hash"
 	"iter"
 
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -148,9 +147,6 @@ func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry,
 	t.mu.Lock()
 	value, known := encode(next), append(t.tail(), at(pointer), at(entry), at(last))
 	t.mu.Unlock()
-	if planted.Is("snapshot published without looking for its chunks") {
-		known = known[:len(known)-1]
-	}
 	res, err := t.txn(ctx, Txn{
 		What: WhatPublish,
 		If:   append(t.mine(), known...),
@@ -167,8 +163,7 @@ func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry,
 		return Pair{}, err
 	}
 	if !bytes.Equal(res.Gets[1].Value, value) {
-		if v, err := decodePointer(res.Gets[1]); err == nil && v.Epoch == t.epoch && v.Batch < next.Batch && res.Gets[1].Rev > pointer.Rev &&
-			!planted.Is("own late snapshot taken for a roll-back") {
+		if v, err := decodePointer(res.Gets[1]); err == nil && v.Epoch == t.epoch && v.Batch < next.Batch && res.Gets[1].Rev > pointer.Rev {
 			return Pair{}, fmt.Errorf("an earlier try, after batch %d, was published meanwhile", v.Batch)
 		}
 		return Pair{}, fmt.Errorf("%w: the snapshot's key or batch %d is not as it was", store.ErrRolledBack, next.Batch)

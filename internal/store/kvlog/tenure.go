@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -82,9 +81,6 @@ func (t *tenure) Lost() <-chan struct{} { return t.lost }
 // mine is the condition that this tenure is in force.
 func (t *tenure) mine() []Cond {
 	key := t.keys.Tenure()
-	if planted.Is("tenure known by its revision alone") {
-		return []Cond{atRev(key, t.rev)}
-	}
 	return []Cond{atRev(key, t.rev), holds(key, t.value)}
 }
 
@@ -107,11 +103,7 @@ func (t *tenure) mine() []Cond {
 // t.mu is held.
 func (t *tenure) tail() []Cond {
 	var all []Cond
-	from := max(t.opening, t.follows[t.durable]+1)
-	if planted.Is("roll-back seen in the last batch alone") {
-		from = t.durable
-	}
-	for n := from; n <= t.durable; n++ {
+	for n := max(t.opening, t.follows[t.durable]+1); n <= t.durable; n++ {
 		all = append(all, atRev(t.keys.Log(n), t.revs[n%store.InFlight]))
 	}
 	return all

@@ -8,6 +8,6 @@
 // what was acknowledged and, at the end, reads the cell once more to see that
 // nothing of it is gone and nothing else came in its place.
 //
-// The suite's own tests run it on stores with planted faults and see that each
+// The suite's own tests run it on flawed stores and see that each flaw
 // is found.
 package storetest

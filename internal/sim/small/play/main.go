@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/planted"
 	"github.com/pawlproject/pawl/internal/sim/small"
 	"github.com/pawlproject/pawl/internal/sim/small/appends"
 )
@@ -22,14 +21,12 @@ const collectAt = 800
 var (
 	world = flag.String("world", "", "look through this world alone")
 	limit = flag.Int("states", 0, "expand at most so many states; 0: all within the bounds")
-	bug   = flag.String("bug", "", "plant this bug (built with -tags planted)")
 	depth = flag.Int("depth", 0, "another depth than the world's, where it has one")
 )
 
 func main() {
 	flag.Parse()
 	debug.SetGCPercent(collectAt)
-	planted.Plant(*bug)
 
 	whole := true
 	for _, b := range small.Worlds {

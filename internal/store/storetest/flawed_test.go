@@ -18,8 +18,8 @@ import (
 	"github.com/pawlproject/pawl/internal/store/storetest"
 )
 
-// planted is a store that does one thing wrong.
-type planted struct {
+// flawed is a store that does one thing wrong.
+type flawed struct {
 	*memstore.Disk
 	// txn changes what is sent, result what is answered.
 	txn    func(t kvlog.Txn) kvlog.Txn
@@ -27,7 +27,7 @@ type planted struct {
 	page   func(q kvlog.Query, p kvlog.Page) kvlog.Page
 }
 
-func (p *planted) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
+func (p *flawed) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	sent := t
 	if p.txn != nil {
 		sent = p.txn(t)
@@ -39,7 +39,7 @@ func (p *planted) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	return r, err
 }
 
-func (p *planted) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
+func (p *flawed) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 	page, err := p.Disk.Range(ctx, q)
 	if err == nil && p.page != nil {
 		page = p.page(q, page)
@@ -49,8 +49,8 @@ func (p *planted) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) 
 
 // blind leaves out of the transactions of kind what every condition on a key
 // that matches.
-func blind(what kvlog.What, matches func(c kvlog.Cond) bool) planted {
-	return planted{txn: func(t kvlog.Txn) kvlog.Txn {
+func blind(what kvlog.What, matches func(c kvlog.Cond) bool) flawed {
+	return flawed{txn: func(t kvlog.Txn) kvlog.Txn {
 		if t.What == what {
 			t.If = slices.DeleteFunc(slices.Clone(t.If), matches)
 		}
@@ -67,8 +67,8 @@ func value(c kvlog.Cond) bool      { return c.Value != nil }
 
 // believing answers a failed put of a batch as if it had landed, when the entry
 // that is there satisfies f.
-func believing(f func(wrote, found []byte) bool) planted {
-	return planted{result: func(t kvlog.Txn, r kvlog.Result) kvlog.Result {
+func believing(f func(wrote, found []byte) bool) flawed {
+	return flawed{result: func(t kvlog.Txn, r kvlog.Result) kvlog.Result {
 		if r.OK || t.What != kvlog.WhatAppend && t.What != kvlog.WhatOpen {
 			return r
 		}
@@ -80,7 +80,7 @@ func believing(f func(wrote, found []byte) bool) planted {
 	}}
 }
 
-var plants = map[string]planted{
+var flaws = map[string]flawed{
 	"append compares no tenure":            blind(kvlog.WhatAppend, onTenure),
 	"append compares only revisions":       blind(kvlog.WhatAppend, value),
 	"append overwrites":                    blind(kvlog.WhatAppend, absent),
@@ -107,8 +107,8 @@ var plants = map[string]planted{
 }
 
 // withoutDelete leaves out what a transaction deletes.
-func withoutDelete(what kvlog.What) planted {
-	return planted{txn: func(t kvlog.Txn) kvlog.Txn {
+func withoutDelete(what kvlog.What) flawed {
+	return flawed{txn: func(t kvlog.Txn) kvlog.Txn {
 		if t.What == what {
 			t.Then = slices.DeleteFunc(slices.Clone(t.Then), func(op kvlog.Op) bool { return op.Kind == kvlog.OpDelete })
 		}
@@ -117,8 +117,8 @@ func withoutDelete(what kvlog.What) planted {
 }
 
 // truncateAll deletes the whole log where the old part was meant.
-func truncateAll() planted {
-	return planted{txn: func(t kvlog.Txn) kvlog.Txn {
+func truncateAll() flawed {
+	return flawed{txn: func(t kvlog.Txn) kvlog.Txn {
 		if t.What == kvlog.WhatTruncate {
 			t.Then = []kvlog.Op{{Kind: kvlog.OpDelete, Key: kvlog.Keys{}.Log(0), End: kvlog.Keys{}.LogEnd()}}
 		}
@@ -127,8 +127,8 @@ func truncateAll() planted {
 }
 
 // sweepAll deletes the present snapshot's chunks with the old ones.
-func sweepAll() planted {
-	return planted{txn: func(t kvlog.Txn) kvlog.Txn {
+func sweepAll() flawed {
+	return flawed{txn: func(t kvlog.Txn) kvlog.Txn {
 		if t.What == kvlog.WhatSweep {
 			t.Then = []kvlog.Op{{Kind: kvlog.OpDelete, Key: "snap/", End: "snap0"}}
 		}
@@ -137,8 +137,8 @@ func sweepAll() planted {
 }
 
 // contiguous shows of the log only what comes before the first hole.
-func contiguous() planted {
-	return planted{page: func(q kvlog.Query, p kvlog.Page) kvlog.Page {
+func contiguous() flawed {
+	return flawed{page: func(q kvlog.Query, p kvlog.Page) kvlog.Page {
 		if q.KeysOnly || !strings.HasPrefix(q.From, "log/") {
 			return p
 		}
@@ -155,10 +155,10 @@ func contiguous() planted {
 }
 
 // stale answers a confirm as the one before it was answered.
-func stale() planted {
+func stale() flawed {
 	var mu sync.Mutex
 	last := map[string]kvlog.Result{}
-	return planted{result: func(t kvlog.Txn, r kvlog.Result) kvlog.Result {
+	return flawed{result: func(t kvlog.Txn, r kvlog.Result) kvlog.Result {
 		if t.What != kvlog.WhatConfirm {
 			return r
 		}
@@ -177,7 +177,7 @@ func stale() planted {
 
 // forgetful hides that the store went back: every answer shows a revision
 // above the last, and a confirm compares no batch.
-func forgetful() planted {
+func forgetful() flawed {
 	p := blind(kvlog.WhatConfirm, present)
 	var mu sync.Mutex
 	rev := int64(1 << 40)
@@ -223,17 +223,17 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// failures runs a test on a planted store, for at most an hour of its time.
-func failures(test storetest.Test, plant planted) []string {
+// failures runs a test on a flawed store, for at most an hour of its time.
+func failures(test storetest.Test, kv flawed) []string {
 	r := &recorder{}
 	r.ctx, r.cancel = context.WithTimeout(context.Background(), time.Hour/2)
-	plant.Disk = memstore.NewDisk()
-	p := storetest.OnKV(&plant, clock.Bubble())
+	kv.Disk = memstore.NewDisk()
+	p := storetest.OnKV(&kv, clock.Bubble())
 	p.Save = func() func() {
-		saved := plant.Save()
-		return func() { plant.Restore(saved) }
+		saved := kv.Save()
+		return func() { kv.Restore(saved) }
 	}
-	p.SetFull = plant.SetFull
+	p.SetFull = kv.SetFull
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -252,9 +252,9 @@ func failures(test storetest.Test, plant planted) []string {
 	return r.failures
 }
 
-// TestPlantedFaults: a suite that finds none of these would be no suite.
-func TestPlantedFaults(t *testing.T) {
-	for name, plant := range plants {
+// TestFlawsAreFound: each flawed store fails a test of the suite.
+func TestFlawsAreFound(t *testing.T) {
+	for name, kv := range flaws {
 		t.Run(name, func(t *testing.T) {
 			var found []string
 			for _, test := range storetest.Tests() {
@@ -262,7 +262,7 @@ func TestPlantedFaults(t *testing.T) {
 					break
 				}
 				synctest.Test(t, func(t *testing.T) {
-					if f := failures(test, plant); len(f) > 0 {
+					if f := failures(test, kv); len(f) > 0 {
 						found = append(found, test.Name+": "+f[0])
 					}
 				})
@@ -281,7 +281,7 @@ func TestPlantedFaults(t *testing.T) {
 func TestNoFault(t *testing.T) {
 	for _, test := range storetest.Tests() {
 		synctest.Test(t, func(t *testing.T) {
-			for _, f := range failures(test, planted{}) {
+			for _, f := range failures(test, flawed{}) {
 				t.Errorf("%s: %s", test.Name, f)
 			}
 		})
