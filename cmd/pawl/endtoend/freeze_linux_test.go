@@ -216,3 +216,37 @@ func TestElectStoppedAndAskedToEnd(t *testing.T) {
 		}
 	}
 }
+
+// The lease of a pawl run that is stopped is broken by force, and then the command
+// ends: what the server says to the release is heard, and the command's code is
+// not taken for that of work under a lease.
+func TestRunHearsOfABreakByItsRelease(t *testing.T) {
+	s := newServer(t)
+	s.up()
+	other := dial(t, s.link, time.Minute)
+	for i := range testwait.Reps(freezeRounds) {
+		name, folder := fmt.Sprintf("job/%d", i), t.TempDir()
+		began, end := filepath.Join(folder, "began"), filepath.Join(folder, "end")
+		cmd := pawlCommand(t, 3*bound, "run", name, "--servers", s.link, "--ttl", "1h",
+			"--", "sh", "-c", `: >"$0"; while [ ! -e "$1" ]; do sleep 0.01; done; exit 3`, began, end)
+		b := begin(t, cmd)
+		testwait.Until(t, bound, "the command runs", func() bool { return there(began) })
+		run := cmd.Process.Pid
+		watcher := onlyChild(t, run)
+		freeze(t, run)
+		want := 3
+		if i%2 == 0 {
+			want = exitLost
+			s.want(0, "break", name, "--token", s.look(name).Holders[0].FencingToken, "--reason", "now", "--now")
+			acquire(t, other, name)
+		}
+		if err := os.WriteFile(end, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		testwait.Until(t, bound, "the watcher has ended", func() bool { return startOf(watcher) == 0 })
+		signalAll(t, syscall.SIGCONT, run)
+		if got := b.end(); got.code != want {
+			t.Errorf("round %d: want exit code %d, got %v", i, want, got)
+		}
+	}
+}
