@@ -101,6 +101,11 @@ func claimAll(ctx context.Context, l *Lease, guards []guard.Claimer) error {
 			}
 		}
 	}
+	// A process that was frozen meanwhile may be here before the lease's context
+	// has ended.
+	if err := l.overdue(); err != nil {
+		return l.giveBack(ctx, err)
+	}
 	return nil
 }
 

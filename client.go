@@ -176,7 +176,8 @@ func newClient(ctx context.Context, servers []string, o Options, secret secretSo
 // ErrUnavailable when no server could be reached, or ErrExhausted when a limit of
 // the server's, or its full store, kept it out of the queue; ErrDenied,
 // ErrConflict, ErrInvalid, ErrExhausted, ErrStoreRolledBack, ErrClosed; and with
-// Claim what the guard said.
+// Claim what the guard said, or ErrLost or ErrBroken when the lease ended before
+// the guards were claimed.
 func (c *Client) Acquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
 	return c.acquire(ctx, "acquire", name, false, options)
 }

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,31 +25,100 @@ const freshTries = 3
 // names differ from it in the Resource alone; take several names with Acquire
 // when they are [Shared].
 //
-// Do returns the work's error, joined with ErrLost or ErrBroken when the lease
-// ended before the work did: then somebody else may have worked meanwhile. When
-// the work was not begun it returns the error of Acquire.
+// Do returns the work's error, joined with how the lease ended when that was
+// before the work returned: ErrLost when its local deadline had passed, by the
+// clock as it is read then, or the server no longer had it; ErrBroken when it was
+// broken by force or its holder was asked to let go; ErrReleased when the client
+// was closed. With ErrLost, and after a break by force, somebody else may have
+// worked meanwhile. Without any of the three the lease was held until the work
+// returned, with one exception: a break by force is missed when its notice and
+// then the answer to the release are lost with their connections. A lease that
+// was broken, or whose session was ended, after the work returned and before the
+// release cannot be told from one that ended earlier, and is an error, too.
+//
+// A release that no server answers is no error of Do: the work had ended in
+// time, and the lease is released later or ends by its TTL. When the work was
+// not begun, Do returns the error of Acquire or of [Lease.Check], or
+// ErrUnavailable when the server answers too slowly to begin.
 func (c *Client) Do(ctx context.Context, name string, work func(context.Context, guard.Fence) error, options ...AcquireOption) error {
 	l, err := c.Acquire(ctx, name, options...)
 	if err != nil {
 		return err
 	}
+	if err := l.fresh(ctx); err != nil {
+		// Nothing was done under the lease, so its end matters to nobody.
+		_ = l.Release(context.WithoutCancel(ctx))
+		return err
+	}
+	return l.under(ctx, func(during context.Context) error { return work(during, l.Fence(name)) })
+}
+
+// under works under the lease and releases it, also when the work panics.
+func (l *Lease) under(ctx context.Context, work func(context.Context) error) (err error) {
+	during, stop := l.over(ctx)
+	defer func() {
+		stop()
+		err = l.conclude(ctx, err)
+	}()
+	return work(during)
+}
+
+// conclude releases a lease whose work has returned with err, and joins err with
+// how the lease ended if that was, or may have been, before the work returned.
+//
+// The lease's context alone does not tell: a process that was frozen may go on
+// with its work before the client's loop has run.
+//
+//  1. The process is frozen until behind the deadline; the name is granted to
+//     somebody else.
+//  2. The process goes on. The work returns; the loop has not run yet, so the
+//     lease's context has not ended.
+//  3. The clock says that the deadline has passed.
+//
+// Of what the release says, two kinds count: the lease was broken, and the
+// server does not have it. Both may have been before the work returned. Others
+// do not count: ErrUnavailable and ErrClosed say nothing about the lease, and a
+// deadline that passes while the release waits for its answer passes after the
+// work returned, because the clock was read before.
+func (l *Lease) conclude(ctx context.Context, err error) error {
+	overdue := l.overdue()
+	cause := context.Cause(l.ctx)
 	// The end of ctx does not keep the lease from being released; the lease's
 	// own deadline bounds the wait.
-	defer func() { _ = l.Release(context.WithoutCancel(ctx)) }()
-	if err := l.fresh(ctx); err != nil {
-		return err
+	said := l.Release(context.WithoutCancel(ctx))
+	if cause != nil {
+		err = joined(err, l.because("work under", cause), cause)
 	}
-	during, stop := l.over(ctx)
-	defer stop()
-	err = work(during, l.Fence(name))
-	switch cause := context.Cause(l.ctx); {
-	case cause == nil || errors.Is(err, cause):
-		return err
+	switch {
+	case errors.Is(said, errOverdue) && overdue == nil:
+	case errors.Is(said, ErrLost), errors.Is(said, ErrBroken):
+		return joined(err, said, errors.Unwrap(said))
+	case overdue != nil && !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrReleased):
+		return joined(err, l.because("work under", overdue), overdue)
+	}
+	return err
+}
+
+// joined is err and how the lease ended, unless err says that already.
+func joined(err, ended, cause error) error {
+	switch {
 	case err == nil:
-		return l.because("work under", cause)
+		return ended
+	case errors.Is(err, cause):
+		return err
 	default:
-		return fmt.Errorf("%w; %w", l.because("work under", cause), err)
+		return fmt.Errorf("%w; %w", ended, err)
 	}
+}
+
+// overdue is not nil when the lease's deadline has passed, which the client's
+// loop may not have seen yet.
+func (l *Lease) overdue() error {
+	if left, _ := l.standing.left(l.client.clock.Now()); left > 0 {
+		return nil
+	}
+	_, cause := l.state()
+	return cmp.Or(cause, errOverdue)
 }
 
 // fresh makes sure that half of the trusted time is left.

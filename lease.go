@@ -164,16 +164,21 @@ func (l *Lease) Remaining() time.Duration {
 
 // Check asks the server whether the lease is still held, and renews the
 // session. nil: it was held at some moment after the call began, and its
-// deadline counts from then. Otherwise ErrLost, ErrBroken, ErrReleased,
-// ErrClosed, or ctx's error, with ErrUnavailable when no server could be
-// reached: then the lease may still be held, and Remaining says for how long.
+// deadline, which counts from then, had not passed when Check returned. Otherwise
+// ErrLost, ErrBroken, ErrReleased, ErrClosed, or ctx's error, with ErrUnavailable
+// when no server could be reached: then the lease may still be held, and Remaining
+// says for how long.
 func (l *Lease) Check(ctx context.Context) error {
 	if state, cause := l.state(); state == leaseEnded {
 		return l.because("check", cause)
 	} else if state == leaseReleased {
 		return l.because("check", ErrReleased)
 	}
-	return l.because("check", l.ask(ctx, callCheck))
+	err := l.ask(ctx, callCheck)
+	if err == nil {
+		err = l.overdue()
+	}
+	return l.because("check", err)
 }
 
 // Release gives the lease back; whoever waits next is granted it. The lease's

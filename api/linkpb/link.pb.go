@@ -2146,7 +2146,8 @@ func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
 type AcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Either a session, or the TTL of a session of its own (0: the default).
+	// Either a session, best with a request_id, or the TTL of a session of its own
+	// (0: the default).
 	Session string `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	TtlNano int64  `protobuf:"varint,3,opt,name=ttl_nano,json=ttlNano,proto3" json:"ttl_nano,omitempty"`
 	// How long to wait for the turn; 0: one try.

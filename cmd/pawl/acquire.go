@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -59,7 +60,7 @@ that cannot be reached are asked again while it waits, for 10s at most.
 	f.VarP(&wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s or absent: one try")
 	mode.register(f)
 	f.StringVar(&value, "value", "", "what others are shown of the holder, at most 65536 bytes; an address, for instance")
-	f.StringVar(&session, "session", "", "session that the lease shall belong to, instead of one of its own with a TTL")
+	f.StringVar(&session, "session", "", "session that the lease shall belong to, instead of one of its own with a TTL; give --request-id with it")
 	f.StringVar(&label, "label", "", "what others see of the holder (default this host's name)")
 	f.StringVar(&requestID, "request-id", "", "makes the command safe to repeat: a repeat finds the lease of the first")
 	f.BoolVarP(&quiet, "quiet", "q", false, "do not say on the standard error that it waits for a server")
@@ -178,11 +179,18 @@ func heldError(q *linkpb.AcquireRequest, err error) error {
 	if r.GetReason() != linkpb.Reason_REASON_HELD || r.GetHolder() == nil {
 		return err
 	}
-	if h := describe(holderBody(r.GetHolder())); len(q.GetNames()) > 0 {
-		return failed(exitNotAcquired, "%s: one of the names is %s", r.GetMessage(), h)
-	} else if q.GetSlots() > 0 {
+	h := describe(holderBody(r.GetHolder()))
+	// The message may end with what to do when the holder is the session itself.
+	message := r.GetMessage()
+	if i := strings.LastIndex(message, "; the holder is a lease of this session"); i >= 0 {
+		message, h = message[:i], h+message[i:]
+	}
+	switch {
+	case len(q.GetNames()) > 0:
+		return failed(exitNotAcquired, "%s: one of the names is %s", message, h)
+	case q.GetSlots() > 0:
 		return failed(exitNotAcquired, "no slot of %s is free; the first is %s", shown(q.GetName()), h)
-	} else {
+	default:
 		return failed(exitNotAcquired, "%s is %s", shown(q.GetName()), h)
 	}
 }

@@ -304,7 +304,7 @@ func TestALeaseOutlivesTheRightToIt(t *testing.T) {
 		{"/v1/leases/" + l.Lease + "/renew", "", http.StatusOK},
 		{"/v1/sessions/" + l.Session + "/renew", "", http.StatusOK},
 		{"/v1/leases", `{"name":"a/2"}`, http.StatusForbidden},
-		{"/v1/leases", `{"name":"a/2","session":"` + l.Session + `"}`, http.StatusForbidden},
+		{"/v1/leases", `{"name":"a/2","request_id":"r","session":"` + l.Session + `"}`, http.StatusForbidden},
 		{"/v1/break", `{"name":"a/1","fencing_token":"` + l.FencingToken + `","reason":"r"}`, http.StatusForbidden},
 	} {
 		if code, _, body := f.ask("a", http.MethodPost, c.path, c.body); code != c.code {

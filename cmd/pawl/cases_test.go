@@ -188,7 +188,7 @@ func TestNothingThatIsPrintedActs(t *testing.T) {
 	for _, r := range [][3]string{
 		{http.MethodPost, "/v1/break", `{"name":"a/secret-name","fencing_token":"` + l.FencingToken + `","reason":"r","now":true}`},
 		{http.MethodGet, "/v1/locks?name=a/secret-name", ""},
-		{http.MethodPost, "/v1/leases", `{"name":"b/1","session":"` + l.Session + `"}`},
+		{http.MethodPost, "/v1/leases", `{"name":"b/1","request_id":"r","session":"` + l.Session + `"}`},
 	} {
 		code, _, body := f.ask("b", r[0], r[1], r[2])
 		if code != http.StatusForbidden && code != http.StatusNotFound || strings.Contains(body, "label-of") {

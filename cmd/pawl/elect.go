@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -68,11 +69,13 @@ func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcom
 		case <-lease.Context().Done():
 		}
 	}
+	// A process that was frozen until behind the end of its term may hear of a
+	// signal before the lease's context has ended.
 	switch sig := ended(); {
-	case sig != 0:
-		return supervise.Interrupted(sig), nil
-	case err != nil:
+	case err != nil && sig == 0:
 		return supervise.Failed(exitOther, supervise.ReasonNotStarted), err
+	case sig != 0 && lease.Remaining() > 0:
+		return supervise.Interrupted(sig), nil
 	}
-	return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), context.Cause(lease.Context())
+	return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), cmp.Or(context.Cause(lease.Context()), pawl.ErrLost)
 }

@@ -130,7 +130,7 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	defer followed.Stop()
 	heard := &renewals{running: r, lease: lease}
 	go heard.watch(client.Events())
-	return supervise.Run(ctx, supervise.Job{
+	outcome, err := supervise.Run(ctx, supervise.Job{
 		Args: r.args,
 		Env: supervise.Environ(os.Environ(), "PAWL_NAME="+r.name, "PAWL_FENCING_TOKEN="+lease.Token().String(),
 			"PAWL_FENCE="+f.Token.String(), "PAWL_CELL="+f.Cell, "PAWL_RESOURCE="+f.Resource,
@@ -144,6 +144,33 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 		Losing:    r.alarm,
 		Overdue:   heard.overdue,
 	}, followed)
+	return r.conclude(lease, outcome), err
+}
+
+// conclude releases the lease of a command that has ended, and says that it was
+// lost when the server does: it may have been before the command ended.
+//
+//  1. The lease is broken by force, or its session is ended. The name is granted
+//     to somebody else.
+//  2. The command ends. The server's notice is on its way.
+//  3. The answer to the release says that the lease is broken or gone.
+//
+// A deadline that passes behind a finished command does not undo its work: the
+// watcher has read the clock when the command ended. Nor does a server that does
+// not answer.
+func (r *running) conclude(lease *pawl.Lease, o supervise.Outcome) supervise.Outcome {
+	if o.From != supervise.FromChild {
+		return o
+	}
+	held := lease.Remaining() > 0
+	bounded, cancel := boundedBy(partMax)
+	defer cancel()
+	said := lease.Release(bounded)
+	if !errors.Is(said, pawl.ErrBroken) && !(held && errors.Is(said, pawl.ErrLost)) {
+		return o
+	}
+	r.alarm(textOf(said))
+	return supervise.Outcome{Code: supervise.CodeLost, From: supervise.FromPawl, Reason: supervise.ReasonLost, Child: o.Child}
 }
 
 // watchSignals has a signal end the wait for the lease. What it returns ends the

@@ -75,8 +75,10 @@ type AcquireRequest struct {
 	Session string
 	TTL     time.Duration
 	// Wait bounds the wait for the turn; 0: one try.
-	Wait      time.Duration
-	Label     string
+	Wait  time.Duration
+	Label string
+	// RequestID makes the request safe to repeat. A lease of a Session whose answer is
+	// lost is not found again without one.
 	RequestID string
 	// QueuedMax bounds the acquires of the caller's identity that wait to be decided; 0:
 	// the default.
@@ -92,6 +94,9 @@ type RefusedError struct {
 	// ActiveLink is where to go when the reason is Unavailable and it is known.
 	ActiveLink string
 	RetryAfter time.Duration
+	// OwnSession: the reason is Held, and Holder is a lease of the session that
+	// asked.
+	OwnSession bool
 }
 
 func (e *RefusedError) Error() string { return string(e.Reason) + ": " + e.Message }

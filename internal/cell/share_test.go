@@ -3,6 +3,7 @@ package cell_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -70,9 +71,11 @@ func TestAnIdentitysShare(t *testing.T) {
 			t.Fatal(err)
 		}
 		waits := make(chan error, 3)
-		for range 3 {
+		for i := range 3 {
 			go func() {
-				_, err := c.Acquire(cell.As(t.Context(), "b"), cell.AcquireRequest{Names: []string{"a/0"}, Session: session, Wait: 10 * time.Second})
+				_, err := c.Acquire(cell.As(t.Context(), "b"), cell.AcquireRequest{
+					Names: []string{"a/0"}, Session: session, Wait: 10 * time.Second, RequestID: strconv.Itoa(i),
+				})
 				waits <- err
 			}()
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -211,7 +212,42 @@ func (c *Cell) HandleOfLease(lease string) string {
 // caller that gives up leaves nothing behind: its place in the queue is gone at
 // once, and a lease granted meanwhile is released, unless a request id lets the
 // caller come back for it.
+//
+// That goes for a caller that is seen to give up. An answer that is lost is not
+// seen:
+//
+//  1. The grant is durable. Its answer is lost with the server, or in the network
+//     behind it.
+//  2. The lease has a session of its own: nobody knows the session's id, so nobody
+//     renews it, and it ends within one TTL.
+//  3. The lease belongs to a session of several: the session is renewed for the
+//     sake of its other leases, and this one is held as long.
+//
+// With a request id its caller finds it again. Without one it is held to the end of the
+// session, unless it is broken; a request of the session that meets it is told so.
+// Nothing else tells a lost answer from one that is late: whatever a
+// renewal says that its session holds, an acquire's answer may still be on its
+// way on another connection, to a caller that will trust it.
 func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
+	l, err := c.acquire(ctx, r)
+	return l, c.ownHolder(err, r)
+}
+
+// ownHolder adds to a refusal that the name is held in the session that asks: its
+// caller waits for itself, perhaps for a lease whose answer was lost.
+func (c *Cell) ownHolder(err error, r AcquireRequest) error {
+	var no *RefusedError
+	if r.Session == "" || !errors.As(err, &no) || no.Holder == nil || no.Holder.Handle != c.HandleOf(r.Session) {
+		return err
+	}
+	own := *no
+	own.OwnSession = true
+	own.Message += "; the holder is a lease of this session: release it, or, when its answer was lost, " +
+		"find it by repeating its request with the same request id, if it has one, break it by its token, or close the session"
+	return &own
+}
+
+func (c *Cell) acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 	if err := locktable.ValidWait(r.Wait); err != nil {
 		return Lease{}, c.refused(locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
 	}
@@ -230,6 +266,8 @@ func (c *Cell) Acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 		return Lease{}, c.gone("session")
 	}
 	a.Ref = x
+	// With a request id it stays: the caller may have repeated its request on another
+	// connection before the end of this one was seen, and trust the lease.
 	x.late = func(late locktable.Answer) {
 		if _, yes := late.(locktable.Granted); yes && r.RequestID == "" {
 			t.intake.add(locktable.Release{Lease: id.hash(), Identity: identity})

@@ -203,11 +203,11 @@ func TestAnIdOfAnotherIdentityIsNone(t *testing.T) {
 				"close session": o.CloseSession(none, session),
 				"renew lease":   second(o.RenewLease(none, l.ID, 0)),
 				"release":       o.Release(none, l.ID),
-				"acquire":       second(o.Acquire(none, cell.AcquireRequest{Names: []string{"b/1"}, Session: session})),
+				"acquire":       second(o.Acquire(none, cell.AcquireRequest{Names: []string{"b/1"}, Session: session, RequestID: "r"})),
 				"renew own":     second(o.RenewSession(none, l.Session, 0)),
 			} {
 				if who == "root" && what == "acquire" {
-					err = second(o.Acquire(none, cell.AcquireRequest{Names: []string{"a/2"}, Session: session}))
+					err = second(o.Acquire(none, cell.AcquireRequest{Names: []string{"a/2"}, Session: session, RequestID: "r"}))
 				}
 				var no *cell.RefusedError
 				if !errors.As(err, &no) || no.Reason != locktable.Gone || !strings.HasPrefix(no.Message, "no such ") {

@@ -326,7 +326,7 @@ func TestUnary(t *testing.T) {
 		if r, err := c.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: s.Session}); err != nil || r.TtlNano != s.TtlNano {
 			t.Errorf("%v, %v", r, err)
 		}
-		l, err := c.Acquire(ctx, &linkpb.AcquireRequest{Name: "x", Session: s.Session})
+		l, err := c.Acquire(ctx, &linkpb.AcquireRequest{Name: "x", Session: s.Session, RequestId: "one"})
 		if err != nil || l.Token == 0 || l.Fence != l.Token || l.Cell == "" || l.Name != "x" {
 			t.Fatalf("%v, %v", l, err)
 		}

@@ -76,7 +76,7 @@ func keepStore(t *testing.T, c *cast) (k kept) {
 	}
 	k.Session = session
 	k.Lease = take(cell.AcquireRequest{Names: []string{"alone"}, Value: []byte("value"), Label: "label", RequestID: "request"}).ID
-	take(cell.AcquireRequest{Names: []string{"one", "and/another"}, Session: session})
+	take(cell.AcquireRequest{Names: []string{"one", "and/another"}, Session: session, RequestID: "of the session"})
 	for range 2 {
 		take(cell.AcquireRequest{Names: []string{"shared"}, Mode: locktable.Shared})
 		take(cell.AcquireRequest{Names: []string{"slots"}, Mode: locktable.Slots, Slots: 3})

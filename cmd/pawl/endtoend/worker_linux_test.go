@@ -42,6 +42,9 @@ const (
 // The first goes on until it is killed. The next stamps when it was started, and
 // which of the first are alive.
 func workerMain(args []string) int {
+	if args[0] == frozen {
+		return frozenMain(args[1], args[2], args[3])
+	}
 	path, who := args[0], args[1]
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

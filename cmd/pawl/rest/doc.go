@@ -10,8 +10,10 @@
 //     parameter, is refused as invalid rather than ignored;
 //   - numbers of 64 bits are strings, durations are written as Go writes them;
 //   - no clock is read for a trace unless an acquire asks for one;
-//   - an acquire that waits leaves the queue when its connection ends, and a
-//     lease that was granted to it meanwhile ends within one TTL (I8).
+//   - an acquire that waits leaves the queue when its connection ends. A lease
+//     that was granted to it meanwhile, or whose answer is lost, ends within one
+//     TTL when it has a session of its own; a lease of a session of several is
+//     found again by its request id, if it has one (I8).
 //
 // It does not promise that a browser may talk to it: requests from other
 // origins, and requests for a host that is neither the loopback nor configured,

@@ -25,6 +25,9 @@ type Problem struct {
 	Reason string `json:"reason" enum:"invalid,unauthenticated,denied,gone,held,conflict,token_mismatch,exhausted,unavailable,store_rolled_back"`
 	// Holder is set when the reason is held.
 	Holder *HolderBody `json:"holder,omitempty"`
+	// OwnSession is set when the reason is held and the holder is a lease of the
+	// session that asked.
+	OwnSession bool `json:"own_session,omitempty" doc:"The holder is a lease of the session that the request names. Absent otherwise."`
 	// RetryAfter is set when the reason is exhausted and the time is known.
 	RetryAfter *Duration `json:"retry_after,omitempty"`
 	// ActiveHTTP is set when the reason is unavailable and another server is
@@ -97,7 +100,7 @@ func (s *service) refusal(err error) error {
 	case locktable.Held:
 		if r.Holder != nil {
 			h := holderBody(*r.Holder)
-			p.Holder = &h
+			p.Holder, p.OwnSession = &h, r.OwnSession
 		}
 	case locktable.Exhausted:
 		if r.RetryAfter > 0 {

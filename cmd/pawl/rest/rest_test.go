@@ -180,7 +180,7 @@ func TestSessionHoldsAndEndsItsLeases(t *testing.T) {
 		t.Errorf("a session is %v", s.body)
 	}
 	id := s.text("session")
-	l := c.want(200, "POST", "/v1/leases", `{"name":"a","session":`+quote(id)+`}`)
+	l := c.want(200, "POST", "/v1/leases", `{"name":"a","session":`+quote(id)+`,"request_id":"one"}`)
 	if l.text("session") != id || l.text("ttl") != "10s" {
 		t.Errorf("the lease is %v", l.body)
 	}
@@ -189,7 +189,7 @@ func TestSessionHoldsAndEndsItsLeases(t *testing.T) {
 	c.want(200, "DELETE", "/v1/sessions/"+id, "")
 	c.refused(404, "gone", "POST", "/v1/sessions/"+id+"/renew", "")
 	c.refused(404, "gone", "DELETE", "/v1/sessions/"+id, "")
-	c.refused(404, "gone", "POST", "/v1/leases", `{"name":"b","session":`+quote(id)+`}`)
+	c.refused(404, "gone", "POST", "/v1/leases", `{"name":"b","session":`+quote(id)+`,"request_id":"two"}`)
 	c.want(200, "POST", "/v1/leases", `{"name":"a"}`)
 }
 
