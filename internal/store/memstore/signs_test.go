@@ -1,0 +1,154 @@
+package memstore_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/faulty"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+	"github.com/pawlproject/pawl/internal/store/memstore"
+)
+
+var errRefused = errors.New("refused")
+
+// fates is a plan that gives the transactions of each kind their fates in order, and
+// every further one of a kind that it names the last of its fates.
+func fates(all map[kvlog.What][]faulty.Fate) func(kvlog.Txn) faulty.Fate {
+	var mu sync.Mutex
+	return func(x kvlog.Txn) faulty.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		left := all[x.What]
+		if len(left) == 0 {
+			return faulty.Fate{}
+		}
+		if len(left) > 1 {
+			all[x.What] = left[1:]
+		}
+		return left[0]
+	}
+}
+
+// A standby counts from when a sign of life lands, which may be as soon as it is sent
+// first. So the tenure ends nine tenths of the active-ttl after that, however late the
+// answer comes and whichever try is answered.
+func TestSignOfLifeCountsFromItsFirstSending(t *testing.T) {
+	const (
+		late = activeTTL * 4 / 10
+		end  = activeTTL * 9 / 10
+	)
+	dead := faulty.Fate{Refuse: errRefused}
+	for what, plan := range map[string]map[kvlog.What][]faulty.Fate{
+		"claim answered late":                    {kvlog.WhatFresh: {{Delay: late}}, kvlog.WhatBeat: {dead}},
+		"claim refused late and sent again":      {kvlog.WhatFresh: {{Delay: late, Refuse: errRefused}, {}}, kvlog.WhatBeat: {dead}},
+		"claim unanswered and found by a retry":  {kvlog.WhatFresh: {{Mute: true}, {Delay: late}}, kvlog.WhatBeat: {dead}},
+		"beat answered late":                     {kvlog.WhatBeat: {{Delay: late}, dead}},
+		"beat refused late, since store is full": {kvlog.WhatBeat: {{Delay: late, Refuse: store.ErrFull}, dead}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memstore.NewDisk().Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+				t.Cleanup(s.Crash)
+				s.Plan(fates(plan))
+				sent := time.Now()
+				ten := claims(t, s, 1)
+				time.Sleep(time.Until(sent.Add(end - time.Nanosecond)))
+				if err := ten.Confirm(t.Context()); err != nil {
+					t.Errorf("just before the end of the tenure: %v", err)
+				}
+				time.Sleep(time.Nanosecond)
+				if err := ten.Confirm(t.Context()); !errors.Is(err, store.ErrFenced) {
+					t.Errorf("%v after the sign of life was sent: %v; the tenure is over", end, err)
+				}
+			})
+		})
+	}
+}
+
+// What a tenure sent in time and is answered after its end tells nothing: a standby
+// may have claimed meanwhile. What it was to send after its end is not sent.
+func TestAnswerAfterTheTenureIsNotBelieved(t *testing.T) {
+	for what, call := range map[kvlog.What]func(*testing.T, store.Tenure) error{
+		kvlog.WhatAppend: func(t *testing.T, ten store.Tenure) error {
+			return ten.Append(t.Context(), 2, sealed(t, 1, ten.Nonce(), 2))
+		},
+		kvlog.WhatConfirm: func(t *testing.T, ten store.Tenure) error { return ten.Confirm(t.Context()) },
+	} {
+		for _, sent := range []time.Duration{activeTTL * 8 / 10, activeTTL * 9 / 10} {
+			t.Run(string(what)+" after "+sent.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					disk := memstore.NewDisk()
+					s := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+					t.Cleanup(s.Crash)
+					s.Plan(fates(map[kvlog.What][]faulty.Fate{
+						kvlog.WhatBeat: {{Delay: time.Hour}}, what: {{Delay: activeTTL / 10}},
+					}))
+					ten := claims(t, s, 1)
+					time.Sleep(sent)
+					begun := time.Now()
+					if err := call(t, ten); !errors.Is(err, store.ErrFenced) {
+						t.Errorf("a tenure that has had its time: %v", err)
+					}
+					if late := sent >= activeTTL*9/10; late && (time.Since(begun) != 0 || disk.Holds(kvlog.Keys{}.Log(2)) != nil) {
+						t.Error("a tenure that is over went on sending")
+					}
+				})
+			})
+		}
+	}
+}
+
+// A snapshot shows every batch before its own, so it is published only where all of
+// them are as they were acknowledged.
+//
+//  1. batch 3 is acknowledged; batch 4, sent before that, is on its way
+//  2. the store is set back to where it held 2, and goes on
+//  3. batch 4 lands behind the hole and is acknowledged: it compares what was durable
+//     when it was sent
+//  4. a snapshot after batch 4 finds that batch as it was put
+func TestSnapshotIsNotPublishedOverAHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
+		t.Cleanup(s.Crash)
+		ten := claims(t, s, 1)
+		send := func(n uint64) error { return ten.Append(t.Context(), n, sealed(t, 1, ten.Nonce(), n)) }
+		if err := send(2); err != nil {
+			t.Fatal(err)
+		}
+		state := disk.Save()
+		s.Plan(fates(map[kvlog.What][]faulty.Fate{kvlog.WhatAppend: {{Delay: time.Second}, {}}}))
+		fourth := make(chan error, 1)
+		go func() { fourth <- send(4) }()
+		synctest.Wait()
+		if err := send(3); err != nil {
+			t.Fatal(err)
+		}
+		disk.Restore(state)
+		for range 10 {
+			do(t, disk, put("other", "x"))
+		}
+		if err := <-fourth; err != nil {
+			t.Fatalf("batch 4, which was on its way: %v", err)
+		}
+		head, err := store.HeaderOf(sealed(t, 1, ten.Nonce(), 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunk, _, err := store.SealChunk(&recordpb.Chunk{Number: 4, Previous: head.Sum[:], Last: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = ten.Snapshot(t.Context(), 4, slices.Values([][]byte{chunk}))
+		if !errors.Is(err, store.ErrRolledBack) || disk.Holds(kvlog.Keys{}.Snapshot()) != nil {
+			t.Errorf("a snapshot over the hole that a roll-back left: %v", err)
+		}
+	})
+}
