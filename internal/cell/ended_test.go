@@ -86,3 +86,30 @@ func TestCleanStopAnswersWhatWasSent(t *testing.T) {
 		}
 	})
 }
+
+// A call that waits for a name is answered when the tenure ends: it need not find out
+// by itself.
+func TestWaitingCallIsAnsweredWhenTheTenureEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		s.up(t)
+		s.acquire(t, "n", time.Minute, time.Second)
+		waited := make(chan error, 1)
+		go func() {
+			_, err := s.Acquire(context.Background(), cell.AcquireRequest{Names: []string{"n"}, TTL: time.Minute, Wait: time.Hour})
+			waited <- err
+		}()
+		synctest.Wait()
+		s.stop()
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			if reasonOf(err) != locktable.Unavailable {
+				t.Errorf("the call is answered %v", err)
+			}
+		default:
+			t.Error("the call goes on waiting")
+			<-waited
+		}
+	})
+}

@@ -60,6 +60,32 @@ func TestHeldUntilATakeOver(t *testing.T) {
 	})
 }
 
+// The server that takes over lets its callers in as it begins to serve, and not when
+// it asks the store the next time.
+func TestHeldCallerIsLetInAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		a := start(t, disk, "a", false)
+		a.up(t)
+		b := start(t, disk, "b", false)
+		defer b.stop()
+		time.Sleep(2 * activeTTL)
+		a.crash()
+		held := b.hold(t.Context(), "a")
+		b.up(t)
+		synctest.Wait()
+		select {
+		case got := <-held:
+			if got.link != "" {
+				t.Errorf("the caller is sent to %q", got.link)
+			}
+		default:
+			t.Error("the server serves, and its caller is held")
+			<-held
+		}
+	})
+}
+
 // modest never takes over.
 type modest struct{ store.Store }
 

@@ -83,6 +83,41 @@ func TestUrgentIsNeverRefused(t *testing.T) {
 	}
 }
 
+// What a turn leaves brings another one, unless it waits for something else.
+func TestWhatATurnLeavesBringsAnother(t *testing.T) {
+	woken := func(in *intake) bool {
+		select {
+		case <-in.ready:
+			return true
+		default:
+			return false
+		}
+	}
+	urgent, acquires := newIntake(), newIntake()
+	for range turnMax + 1 {
+		urgent.add(locktable.Heard{})
+	}
+	acquires.acquire(&line{}, make([]locktable.Acquire, turnMax+1))
+	for what, in := range map[string]*intake{"urgent commands": urgent, "acquires": acquires} {
+		woken(in)
+		in.take(false, nil)
+		if !woken(in) {
+			t.Errorf("%s are left, and nothing brings the next turn", what)
+		}
+		in.take(false, nil)
+		if woken(in) {
+			t.Errorf("no %s are left, and there is another turn", what)
+		}
+	}
+	held := newIntake()
+	held.acquire(&line{}, make([]locktable.Acquire, 1))
+	woken(held)
+	held.take(true, nil)
+	if woken(held) {
+		t.Error("acquires that are held back bring turn after turn")
+	}
+}
+
 // Who sends faster than the cell decides is held up; nobody is refused.
 func TestAFloodHoldsUpItsStreams(t *testing.T) {
 	in := newIntake()
