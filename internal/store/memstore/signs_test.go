@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -138,17 +139,53 @@ func TestSnapshotIsNotPublishedOverAHole(t *testing.T) {
 		if err := <-fourth; err != nil {
 			t.Fatalf("batch 4, which was on its way: %v", err)
 		}
-		head, err := store.HeaderOf(sealed(t, 1, ten.Nonce(), 4))
-		if err != nil {
-			t.Fatal(err)
-		}
-		chunk, _, err := store.SealChunk(&recordpb.Chunk{Number: 4, Previous: head.Sum[:], Last: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = ten.Snapshot(t.Context(), 4, slices.Values([][]byte{chunk}))
+		err := ten.Snapshot(t.Context(), 4, emptySnapshot(t, ten.Nonce(), 4))
 		if !errors.Is(err, store.ErrRolledBack) || disk.Holds(kvlog.Keys{}.Snapshot()) != nil {
 			t.Errorf("a snapshot over the hole that a roll-back left: %v", err)
+		}
+	})
+}
+
+// emptySnapshot is the one chunk of a snapshot after batch n of the first tenure.
+func emptySnapshot(t *testing.T, nonce store.Nonce, n uint64) iter.Seq[[]byte] {
+	t.Helper()
+	head, err := store.HeaderOf(sealed(t, 1, nonce, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk, _, err := store.SealChunk(&recordpb.Chunk{Number: n, Previous: head.Sum[:], Last: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Values([][]byte{chunk})
+}
+
+// A Confirm compares batches that a snapshot may take away before it arrives. That is
+// no roll-back.
+func TestConfirmOvertakenByATruncation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
+		t.Cleanup(s.Crash)
+		ten := claims(t, s, 1)
+		s.Plan(fates(map[kvlog.What][]faulty.Fate{kvlog.WhatConfirm: {{Delay: time.Second}, {}}}))
+		confirmed := make(chan error, 1)
+		go func() { confirmed <- ten.Confirm(t.Context()) }()
+		synctest.Wait()
+		const last = 20
+		for n := uint64(2); n <= last; n++ {
+			if err := ten.Append(t.Context(), n, sealed(t, 1, ten.Nonce(), n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ten.Snapshot(t.Context(), last, emptySnapshot(t, ten.Nonce(), last)); err != nil {
+			t.Fatal(err)
+		}
+		if disk.Holds(kvlog.Keys{}.Log(1)) != nil {
+			t.Fatal("the snapshot took nothing away")
+		}
+		if err := <-confirmed; err != nil {
+			t.Errorf("a Confirm that was overtaken: %v", err)
 		}
 	})
 }
