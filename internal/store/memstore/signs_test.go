@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,6 +187,69 @@ func TestConfirmOvertakenByATruncation(t *testing.T) {
 		}
 		if err := <-confirmed; err != nil {
 			t.Errorf("a Confirm that was overtaken: %v", err)
+		}
+	})
+}
+
+// A tenure that is over, or was to be resigned, gives no sign of life any more: the
+// next server would wait for one that serves nobody.
+func TestNoSignOfLifeAfterTheEnd(t *testing.T) {
+	for what, end := range map[string]func(*testing.T, *memstore.Disk, store.Tenure){
+		"resigned, without an answer": func(t *testing.T, _ *memstore.Disk, ten store.Tenure) {
+			if err := ten.Resign(t.Context()); err == nil {
+				t.Error("a resignation that was refused succeeds")
+			}
+		},
+		"overtaken": func(t *testing.T, disk *memstore.Disk, ten store.Tenure) {
+			do(t, disk, kvlog.Txn{Then: []kvlog.Op{{Kind: kvlog.OpDelete, Key: kvlog.Keys{}.Tenure(), End: kvlog.Keys{}.Tenure() + "\x00"}}})
+			if err := ten.Confirm(t.Context()); !errors.Is(err, store.ErrFenced) {
+				t.Errorf("confirm without a tenure: %v", err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := memstore.NewDisk()
+				s := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+				t.Cleanup(s.Crash)
+				var beats atomic.Int64
+				s.Plan(func(x kvlog.Txn) faulty.Fate {
+					switch x.What {
+					case kvlog.WhatBeat:
+						beats.Add(1)
+					case kvlog.WhatResign:
+						return faulty.Fate{Refuse: errRefused}
+					}
+					return faulty.Fate{}
+				})
+				ten := claims(t, s, 1)
+				time.Sleep(activeTTL + activeTTL/20)
+				end(t, disk, ten)
+				before := beats.Load()
+				time.Sleep(5 * activeTTL)
+				if n := beats.Load() - before; before == 0 || n != 0 {
+					t.Errorf("%d signs of life before the end, and %d after it", before, n)
+				}
+			})
+		})
+	}
+}
+
+// A server that has nothing to write and nothing to confirm finds out by its next sign
+// of life that its tenure is over.
+func TestSignOfLifeFindsTheTenureOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		s := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+		t.Cleanup(s.Crash)
+		ten := claims(t, s, 1)
+		time.Sleep(activeTTL)
+		do(t, disk, kvlog.Txn{Then: []kvlog.Op{{Kind: kvlog.OpDelete, Key: kvlog.Keys{}.Tenure(), End: kvlog.Keys{}.Tenure() + "\x00"}}})
+		time.Sleep(activeTTL / 5)
+		select {
+		case <-ten.Lost():
+		default:
+			t.Error("no hint that the tenure is lost, after two signs of life")
 		}
 	})
 }
