@@ -2,15 +2,12 @@ package memstore_test
 
 import (
 	"errors"
-	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/faulty"
@@ -105,90 +102,6 @@ func TestAnswerAfterTheTenureIsNotBelieved(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A snapshot shows every batch before its own, so it is published only where all of
-// them are as they were acknowledged.
-//
-//  1. batch 3 is acknowledged; batch 4, sent before that, is on its way
-//  2. the store is set back to where it held 2, and goes on
-//  3. batch 4 lands behind the hole and is acknowledged: it compares what was durable
-//     when it was sent
-//  4. a snapshot after batch 4 finds that batch as it was put
-func TestSnapshotIsNotPublishedOverAHole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := memstore.NewDisk()
-		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
-		t.Cleanup(s.Crash)
-		ten := claims(t, s, 1)
-		send := func(n uint64) error { return ten.Append(t.Context(), n, sealed(t, 1, ten.Nonce(), n)) }
-		if err := send(2); err != nil {
-			t.Fatal(err)
-		}
-		state := disk.Save()
-		s.Plan(fates(map[kvlog.What][]faulty.Fate{kvlog.WhatAppend: {{Delay: time.Second}, {}}}))
-		fourth := make(chan error, 1)
-		go func() { fourth <- send(4) }()
-		synctest.Wait()
-		if err := send(3); err != nil {
-			t.Fatal(err)
-		}
-		disk.Restore(state)
-		for range 10 {
-			do(t, disk, put("other", "x"))
-		}
-		if err := <-fourth; err != nil {
-			t.Fatalf("batch 4, which was on its way: %v", err)
-		}
-		err := ten.Snapshot(t.Context(), 4, emptySnapshot(t, ten.Nonce(), 4))
-		if !errors.Is(err, store.ErrRolledBack) || disk.Holds(kvlog.Keys{}.Snapshot()) != nil {
-			t.Errorf("a snapshot over the hole that a roll-back left: %v", err)
-		}
-	})
-}
-
-// emptySnapshot is the one chunk of a snapshot after batch n of the first tenure.
-func emptySnapshot(t *testing.T, nonce store.Nonce, n uint64) iter.Seq[[]byte] {
-	t.Helper()
-	head, err := store.HeaderOf(sealed(t, 1, nonce, n))
-	if err != nil {
-		t.Fatal(err)
-	}
-	chunk, _, err := store.SealChunk(&recordpb.Chunk{Number: n, Previous: head.Sum[:], Last: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.Values([][]byte{chunk})
-}
-
-// A Confirm compares batches that a snapshot may take away before it arrives. That is
-// no roll-back.
-func TestConfirmOvertakenByATruncation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := memstore.NewDisk()
-		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
-		t.Cleanup(s.Crash)
-		ten := claims(t, s, 1)
-		s.Plan(fates(map[kvlog.What][]faulty.Fate{kvlog.WhatConfirm: {{Delay: time.Second}, {}}}))
-		confirmed := make(chan error, 1)
-		go func() { confirmed <- ten.Confirm(t.Context()) }()
-		synctest.Wait()
-		const last = 20
-		for n := uint64(2); n <= last; n++ {
-			if err := ten.Append(t.Context(), n, sealed(t, 1, ten.Nonce(), n)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := ten.Snapshot(t.Context(), last, emptySnapshot(t, ten.Nonce(), last)); err != nil {
-			t.Fatal(err)
-		}
-		if disk.Holds(kvlog.Keys{}.Log(1)) != nil {
-			t.Fatal("the snapshot took nothing away")
-		}
-		if err := <-confirmed; err != nil {
-			t.Errorf("a Confirm that was overtaken: %v", err)
-		}
-	})
 }
 
 // A tenure that is over, or was to be resigned, gives no sign of life any more: the
