@@ -87,7 +87,6 @@ func (c *changed) start(t *testing.T) *server {
 		s.store.Close()
 	}
 	s.up(t)
-	time.Sleep(time.Second) // the first token of a tenure waits for the clock to move on
 	return s
 }
 
