@@ -74,3 +74,26 @@ func TestFullStore(t *testing.T) {
 		s.acquire(t, "given", ttl, 0)
 	})
 }
+
+// That the store is full is known with the first write that it refuses: a renewal that
+// was decided beside that write does not wait for another turn.
+func TestRenewalPassesARefusedWriteAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		s := start(t, disk, "a", true)
+		defer s.stop()
+		s.up(t)
+		kept, given := s.acquire(t, "kept", 10*time.Second, time.Second), s.acquire(t, "given", 10*time.Second, time.Second)
+		time.Sleep(30 * time.Millisecond) // between two turns of the clock
+		disk.SetFull(true)
+		defer disk.SetFull(false)
+		go func() { _ = s.Release(t.Context(), given.ID) }()
+		before := time.Now()
+		if _, err := s.RenewLease(t.Context(), kept.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(before); took > 10*time.Millisecond {
+			t.Errorf("the renewal was answered after %v", took)
+		}
+	})
+}

@@ -60,6 +60,32 @@ func TestHeldUntilATakeOver(t *testing.T) {
 	})
 }
 
+// The server that takes over lets its callers in as it begins to serve, and not when
+// it asks the store the next time.
+func TestHeldCallerIsLetInAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		a := start(t, disk, "a", false)
+		a.up(t)
+		b := start(t, disk, "b", false)
+		defer b.stop()
+		time.Sleep(2 * activeTTL)
+		a.crash()
+		held := b.hold(t.Context(), "a")
+		b.up(t)
+		synctest.Wait()
+		select {
+		case got := <-held:
+			if got.link != "" {
+				t.Errorf("the caller is sent to %q", got.link)
+			}
+		default:
+			t.Error("the server serves, and its caller is held")
+			<-held
+		}
+	})
+}
+
 // modest never takes over.
 type modest struct{ store.Store }
 
@@ -95,6 +121,37 @@ func TestHeldUntilTheSameOneServesAgain(t *testing.T) {
 		again.up(t)
 		if got := <-held; got.link != "a" || got.after > activeTTL {
 			t.Errorf("let go after %v, to %q", got.after, got.link)
+		}
+	})
+}
+
+// A caller is not sent to where the active server was when somebody else was held here.
+func TestHeldCallerIsNotSentByOldNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		a := start(t, disk, "a", false)
+		a.up(t)
+		k := clock.Bubble()
+		b := &server{store: disk.Store(memstore.Options{Clock: k, ActiveTTL: activeTTL}), end: make(chan error, 1)}
+		defer b.store.Close()
+		b.Cell = cell.New(cell.Options{Store: modest{b.store}, Node: store.Node{ID: [16]byte{'b'}, Link: "b"}, Clock: k, Name: "test", ActiveTTL: activeTTL})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { b.end <- b.Run(ctx) }()
+		defer func() {
+			cancel()
+			<-b.end
+		}()
+		time.Sleep(2 * activeTTL)
+		if link := b.Hold(t.Context(), "a", time.Second); link != "" {
+			t.Errorf("the active server lives, and its caller is sent to %q", link)
+		}
+		a.crash()
+		c := start(t, disk, "c", false)
+		defer c.stop()
+		c.up(t)
+		time.Sleep(2 * activeTTL)
+		if link := b.Hold(t.Context(), "c", time.Second); link != "" {
+			t.Errorf("a caller that does not reach c is sent to %q", link)
 		}
 	})
 }

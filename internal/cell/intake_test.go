@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -80,6 +81,41 @@ func TestUrgentIsNeverRefused(t *testing.T) {
 	in.close()
 	if in.add(locktable.Heard{}) {
 		t.Error("a shut intake takes more")
+	}
+}
+
+// What a turn leaves brings another one, unless it waits for something else.
+func TestWhatATurnLeavesBringsAnother(t *testing.T) {
+	woken := func(in *intake) bool {
+		select {
+		case <-in.ready:
+			return true
+		default:
+			return false
+		}
+	}
+	urgent, acquires := newIntake(), newIntake()
+	for range turnMax + 1 {
+		urgent.add(locktable.Heard{})
+	}
+	acquires.acquire(&line{}, make([]locktable.Acquire, turnMax+1))
+	for what, in := range map[string]*intake{"urgent commands": urgent, "acquires": acquires} {
+		woken(in)
+		in.take(false, nil)
+		if !woken(in) {
+			t.Errorf("%s are left, and nothing brings the next turn", what)
+		}
+		in.take(false, nil)
+		if woken(in) {
+			t.Errorf("no %s are left, and there is another turn", what)
+		}
+	}
+	held := newIntake()
+	held.acquire(&line{}, make([]locktable.Acquire, 1))
+	woken(held)
+	held.take(true, nil)
+	if woken(held) {
+		t.Error("acquires that are held back bring turn after turn")
 	}
 }
 
@@ -245,4 +281,112 @@ func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 	if !<-held {
 		t.Error("a stream is held up by a tenure that is over")
 	}
+}
+
+// refusals counts the refusals that a stream is told, by reason.
+type refusals map[locktable.Reason]int
+
+func (r refusals) Receive(_ uint64, a locktable.Answer) {
+	if no, is := a.(locktable.Refused); is {
+		r[no.Reason]++
+	}
+}
+
+// Acquires for which a stream has no room are refused, and not forgotten.
+func TestAcquiresWithoutRoomAreRefused(t *testing.T) {
+	told := refusals{}
+	s := &Stream{tenure: &tenure{intake: newIntake()}, r: told}
+	s.Submit(Message{Acquires: make([]locktable.Acquire, lineMax+5)})
+	if told[locktable.Exhausted] != 5 {
+		t.Errorf("told %v; 5 acquires had no room", told)
+	}
+}
+
+// The room that a stream was given for a message is taken up by that message alone,
+// and is free again when it is decided or when nothing was submitted.
+func TestReservedRoomIsTakenUpOnce(t *testing.T) {
+	in := newIntake()
+	s := &Stream{tenure: &tenure{intake: in}, r: refusals{}, speaker: Speaker{Identity: "a"}}
+	for range 3 {
+		m := Message{Observe: []string{"n"}}
+		if !s.Breathe(t.Context(), m.Weight()) {
+			t.Fatal("no room in an empty intake")
+		}
+		s.Submit(m)
+	}
+	s.Breathe(t.Context(), 7)
+	if got := in.crowd("a").urgent; got != 3*2+7 {
+		t.Errorf("three messages of weight 2, and room for 7 more, weigh %d", got)
+	}
+	in.take(false, nil)
+	if got := in.crowd("a").urgent; got != 7 {
+		t.Errorf("room for 7 weighs %d when all else is decided", got)
+	}
+	s.Exhale()
+	if got := in.crowd("a").urgent; got != 0 {
+		t.Errorf("nothing is left, and weighs %d", got)
+	}
+}
+
+// Renewals that wait for others say so once for each turn.
+func TestRenewalsThatWaitSaySoForEachTurn(t *testing.T) {
+	in := newIntake()
+	for turn := range 3 {
+		for range 2 {
+			in.renew("", 0, locktable.Heard{Renewal: 1})
+		}
+		select {
+		case <-in.later:
+		default:
+			t.Fatalf("turn %d: renewals wait, and nothing will come to take them", turn)
+		}
+		if len(in.later) > 0 || len(in.ready) > 0 {
+			t.Errorf("turn %d: renewals bring more than one turn", turn)
+		}
+		in.take(false, nil)
+	}
+}
+
+// A turn takes a portion of each line. Every acquire of a long line is taken by some
+// turn, and the intake has room for as many more.
+func TestEveryAcquireOfALongLineIsTaken(t *testing.T) {
+	in := newIntake()
+	for _, n := range []int{1, lineMax, turnMax} {
+		if refused, _ := in.acquire(&line{}, make([]locktable.Acquire, n)); len(refused) > 0 {
+			t.Fatalf("%d of %d had no room", len(refused), n)
+		}
+	}
+	all := 0
+	for range 10 {
+		_, taken, _ := in.take(false, nil)
+		all += len(taken)
+	}
+	if want := 1 + lineMax + turnMax; all != want || in.queued != 0 {
+		t.Errorf("%d acquires were taken of %d; %d are said to wait", all, want, in.queued)
+	}
+}
+
+// An identity that is held up is let go when the tenure ends, since nothing will be
+// decided that could make room.
+func TestWhoWaitsForRoomIsLetGoAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newIntake()
+		in.reserve(t.Context(), "a", urgentMax)
+		let := make(chan bool, 1)
+		go func() { let <- in.reserve(t.Context(), "a", 1) }()
+		synctest.Wait()
+		if len(let) > 0 {
+			t.Error("there is room beyond urgentMax")
+		}
+		in.close()
+		synctest.Wait()
+		select {
+		case ok := <-let:
+			if !ok {
+				t.Error("the caller is told that it has gone")
+			}
+		default:
+			t.Error("the caller waits for room in an intake that is shut")
+		}
+	})
 }

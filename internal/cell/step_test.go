@@ -165,6 +165,21 @@ func (s *stepper) step(line string) {
 			urgent = append(urgent, l)
 		case "attach":
 			urgent = append(urgent, locktable.Attach{Ref: w[1], New: stepID(w[1]), Generation: 1, TTL: time.Hour})
+		case "reattach":
+			// A session that is there, on its first stream.
+			x := locktable.Attach{Ref: w[1], Session: stepID(w[1]), Generation: 1}
+			switch w[2] {
+			case "lost":
+				x.Held = []uint64{1}
+			case "told":
+				x.Cell, x.Highest = s.c.table.Cell(), s.c.table.Counts().Counter+1<<20
+			}
+			urgent = append(urgent, x)
+		case "check":
+			// The lease that was granted last.
+			urgent = append(urgent, locktable.Check{
+				Ref: w[1], Session: stepID(w[1]), Generation: 1, Token: s.c.table.Counts().Counter,
+			})
 		case "observe":
 			urgent = append(urgent, locktable.Observe{Ref: w[1], Session: stepID(w[1]), Generation: 1, Name: w[2]})
 		case "close":

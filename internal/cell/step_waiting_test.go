@@ -10,10 +10,16 @@ import (
 type departing struct {
 	gone bool
 	told []locktable.Answer
+	// asked counts how often it was asked whether it is gone.
+	asked int
 }
 
 func (d *departing) Receive(_ uint64, a locktable.Answer) { d.told = append(d.told, a) }
-func (d *departing) Gone(locktable.Answer) bool           { return d.gone }
+
+func (d *departing) Gone(locktable.Answer) bool {
+	d.asked++
+	return d.gone
+}
 
 // While a store says nothing, whoever asks gives up and asks again. What they will
 // not hear is not kept for them.
@@ -107,5 +113,69 @@ func TestAStreamThatHasTooMuchMade(t *testing.T) {
 	}
 	if s.c.waiting > roomyMin {
 		t.Errorf("%d answers wait, of who is gone", s.c.waiting)
+	}
+}
+
+// Answers that wait are looked through when they have doubled, and not with each turn:
+// however many wait, each is looked at a few times.
+func TestWaitingAnswersAreLookedThroughWhenTheyDouble(t *testing.T) {
+	s := &stepper{t: t}
+	s.run("begin")
+	stays := &departing{}
+	const each, all = 1 << 10, 4 * roomyMin
+	for made := 0; made < all; made += each {
+		var lists []locktable.Command
+		for range each {
+			lists = append(lists, locktable.List{Ref: stays, Name: "n"})
+		}
+		s.c.step(s.now, s.wall, lists, nil, true)
+		if stays.asked > 2*all {
+			t.Fatalf("%d looks at %d answers", stays.asked, made)
+		}
+	}
+	if s.c.waiting != all {
+		t.Errorf("%d answers wait of %d", s.c.waiting, all)
+	}
+}
+
+// On a full store, what can go before the records that are stuck does so, although
+// answers before it were dropped since it was decided where it stands.
+func TestAnswersPassAfterOthersWereDropped(t *testing.T) {
+	s := &stepper{t: t}
+	s.run("begin")
+	s.run("step open a")
+	s.run("land 2")
+	s.run("advance 10ms")
+	s.run("step open b")
+	s.run("full")
+	goes, stays := &departing{}, &departing{}
+	none := func(n int) (all []locktable.Command) {
+		for range n {
+			all = append(all, locktable.Release{Ref: goes, Lease: stepID("none")})
+		}
+		return all
+	}
+	confirm := func() {
+		s.c.asked = s.c.turn
+		s.c.answered(true)
+	}
+	s.c.step(s.now, s.wall, none(1), nil, true)
+	confirm()
+	if out := s.c.take().deliver; len(out) > 0 {
+		t.Fatalf("delivered %v; what was asked of leases waits", out)
+	}
+	goes.gone = true
+	s.c.step(s.now, s.wall, append(none(roomyMin+1), locktable.Renew{Ref: stays, Session: stepID("a")}), nil, true)
+	if s.c.waiting > 3 {
+		t.Fatalf("%d answers wait", s.c.waiting)
+	}
+	confirm()
+	for _, g := range s.c.take().deliver {
+		for _, r := range g.replies {
+			r.To.(*departing).Receive(r.Number, r.Answer)
+		}
+	}
+	if len(stays.told) != 1 {
+		t.Errorf("a renewal that may pass was told %v", stays.told)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
 func secretOf(who string) string { return "pawl_" + who + strings.Repeat("-", 32) }
@@ -305,6 +307,80 @@ func TestAStreamEndsWithItsCertificate(t *testing.T) {
 		case <-over:
 		default:
 			t.Error("it goes on")
+		}
+	})
+}
+
+// greeter is the server's side of a stream whose client says its greeting and no more.
+type greeter struct {
+	attachStream
+	ctx     context.Context
+	greeted atomic.Bool
+	welcome chan *linkpb.ServerMessage
+}
+
+func (g *greeter) Context() context.Context { return g.ctx }
+
+func (g *greeter) Recv() (*linkpb.ClientMessage, error) {
+	if g.greeted.CompareAndSwap(false, true) {
+		return &linkpb.ClientMessage{Hello: hello()}, nil
+	}
+	return nil, g.RecvMsg(nil)
+}
+
+func (g *greeter) RecvMsg(any) error {
+	<-g.ctx.Done()
+	return g.ctx.Err()
+}
+
+func (g *greeter) Send(m *linkpb.ServerMessage) error {
+	g.welcome <- m
+	return nil
+}
+
+// A stream on which nothing more is said ends with its certificate, too.
+func TestSilentStreamEndsWithItsCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := clock.Bubble()
+		o := cell.Options{Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test"}
+		o.Node.ID = [16]byte{1}
+		c := cell.New(o)
+		ran := make(chan error)
+		go func() { ran <- c.Run(ctx) }()
+		defer func() {
+			cancel()
+			<-ran
+		}()
+		<-c.Ready()
+		p, err := access.NewPolicy(access.Entry{
+			Identity:     access.NewIdentity("m", access.Limits{}, access.Grant{Rights: []access.Right{access.Hold}}),
+			Certificates: []string{"cn:m"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(c, Options{Clock: k, Gate: access.NewGate(p)})
+		const left = 5 * time.Second // less than the TTL
+		cert := &x509.Certificate{Subject: pkix.Name{CommonName: "m"}, NotAfter: time.Now().Add(left)}
+		reading, closed := context.WithCancel(peer.NewContext(ctx, &peer.Peer{AuthInfo: credentials.TLSInfo{State: tls.ConnectionState{
+			VerifiedChains: [][]*x509.Certificate{{cert}},
+		}}}))
+		defer closed()
+		st := &greeter{ctx: reading, welcome: make(chan *linkpb.ServerMessage, 8)}
+		ended := make(chan error, 1)
+		begun := time.Now()
+		go func() { ended <- s.Attach(st) }()
+		if m := <-st.welcome; m.Welcome == nil {
+			t.Fatalf("the greeting is answered by %v", m)
+		}
+		select {
+		case err := <-ended:
+			if status.Code(err) != codes.Unauthenticated || time.Since(begun) != left {
+				t.Errorf("it ended after %v: %v", time.Since(begun), err)
+			}
+		case <-time.After(time.Hour):
+			t.Error("it goes on after its certificate")
 		}
 	})
 }

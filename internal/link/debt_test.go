@@ -41,7 +41,10 @@ func TestUnreadAnswersAreLoggedOnce(t *testing.T) {
 					}
 				}
 				d.add(-int(d.most() / 4))
-				s.eased(d) // too much is left to call it over
+				s.eased(d)
+				if !d.cutting.Load() {
+					t.Error("a spell is over although more than half of what may wait is left")
+				}
 				d.add(-int(d.bytes.Load()))
 				s.eased(d)
 				s.eased(d)

@@ -137,6 +137,13 @@ func TestWindowScripts(t *testing.T) {
 			9000  send    2
 			9100  ack 2 2s  moved
 			9100  look    safe 1.846003996s`,
+		"a lower TTL drops what is awaited, also where the deadline lies below": `
+			0     send    1
+			1     ack 1   moved
+			8000  send    2
+			9000  ask 2s
+			9001  ack 2   nothing
+			9001  look    jeopardy 929.01998ms`,
 		"asking before anything was acknowledged": `
 			0     send    1
 			1     ask 2s

@@ -216,6 +216,35 @@ func TestAnotherCluster(t *testing.T) {
 	<-ten.Lost()
 }
 
+// A store that was replaced, or set back, ends the tenure and is told of once: a claim
+// after that begins with what is there now.
+func TestClaimAfterTheStoreIsAnotherOne(t *testing.T) {
+	for what, replaced := range map[string]bool{"replaced": true, "set back": false} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := memstore.NewDisk()
+				s := d.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
+				ten := claims(t, s, 1)
+				state := d.Save()
+				if err := ten.Append(t.Context(), 2, sealed(t, 1, ten.Nonce(), 2)); err != nil {
+					t.Fatal(err)
+				}
+				if replaced {
+					d.SetCluster(2)
+				} else {
+					d.Restore(state)
+				}
+				if err := ten.Confirm(t.Context()); !errors.Is(err, store.ErrRolledBack) {
+					t.Errorf("confirm: %v, want ErrRolledBack", err)
+				}
+				if next := claims(t, s, 2); next.Epoch() != 2 {
+					t.Errorf("the next tenure is of epoch %d", next.Epoch())
+				}
+			})
+		})
+	}
+}
+
 func TestJournal(t *testing.T) {
 	d := memstore.NewDisk()
 	journal := d.Record()
