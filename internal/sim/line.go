@@ -83,12 +83,10 @@ func (x *waiting) stands(r *referee) (want *wish, is asked, ok bool) {
 func (q *queue) granted(e *recordpb.Event, g *entry) {
 	r := q.referee
 	w := r.world
-	s := r.times.servers[r.tenure.Epoch]
-	if r.rolled || s == nil || q.epoch != r.tenure.Epoch {
+	if r.rolled || r.current() == nil || q.epoch != r.tenure.epoch {
 		return
 	}
-	// When it was decided, in true time.
-	at := time.Unix(0, e.AtUnixNano).Sub(epoch) - s.clock.drift.Wall
+	at := r.ledger.at
 	place, known := q.place(e, g)
 	for _, x := range q.all {
 		if known && (x.place.Epoch > place.Epoch || x.place.Epoch == place.Epoch && x.place.Sequence >= place.Sequence) {

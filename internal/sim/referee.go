@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,9 +25,15 @@ type referee struct {
 	// log is the durable log; behind holds what landed behind a hole.
 	log    [][]byte
 	behind map[uint64][]byte
+	// sums are those of the batches of the log.
+	sums []store.Sum
 	// tenure in force, and when each epoch was claimed.
 	tenure  inForce
 	claimed map[uint64]time.Duration
+	// deposed is when the tenure after that of a nonce was claimed, whether or not the
+	// store has lost that claim since. reigns are all there were, by nonce.
+	deposed map[store.Nonce]time.Duration
+	reigns  map[store.Nonce]*reign
 	// pointer is the batch that the present snapshot follows.
 	pointer uint64
 	// highest token ever granted by a durable log, lost or not; last of each name.
@@ -51,9 +58,10 @@ type referee struct {
 	rolledAt time.Duration
 }
 
+// inForce is the tenure whose claim is in the store.
 type inForce struct {
-	Epoch uint64 `json:"epoch"`
-	Batch uint64 `json:"batch"`
+	epoch uint64
+	nonce store.Nonce
 }
 
 // saved is what a roll-back sets the referee back to.
@@ -67,6 +75,7 @@ type saved struct {
 func newReferee(w *World) *referee {
 	r := &referee{
 		world: w, behind: map[uint64][]byte{}, claimed: map[uint64]time.Duration{}, last: map[string]guard.Token{},
+		deposed: map[store.Nonce]time.Duration{}, reigns: map[store.Nonce]*reign{},
 		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{},
 	}
 	r.ledger, r.line.referee, r.times = newLedger(r), r, newTimes(r)
@@ -100,7 +109,7 @@ func (r *referee) landed(t kvlog.Txn, res kvlog.Result) {
 		case op.Kind == kvlog.OpPut && op.Key == keys.Tenure():
 			r.claim(t.What, op.Value)
 		case op.Kind == kvlog.OpPut && op.Key == keys.Snapshot():
-			var v inForce
+			var v struct{ Batch uint64 }
 			_ = json.Unmarshal(op.Value, &v)
 			r.pointer = v.Batch
 			r.published()
@@ -111,15 +120,20 @@ func (r *referee) landed(t kvlog.Txn, res kvlog.Result) {
 }
 
 func (r *referee) claim(what kvlog.What, value []byte) {
-	var v inForce
+	var v struct {
+		Epoch uint64
+		Nonce string
+	}
 	_ = json.Unmarshal(value, &v)
 	if what == kvlog.WhatResign {
 		return
 	}
-	if v.Epoch <= r.tenure.Epoch {
-		r.world.fail("I4", "epoch %d is claimed after epoch %d", v.Epoch, r.tenure.Epoch)
+	if v.Epoch <= r.tenure.epoch {
+		r.world.fail("I4", "epoch %d is claimed after epoch %d", v.Epoch, r.tenure.epoch)
 	}
-	r.tenure = v
+	r.deposed[r.tenure.nonce] = r.world.now
+	r.tenure.epoch = v.Epoch
+	_, _ = hex.Decode(r.tenure.nonce[:], []byte(v.Nonce))
 	r.claimed[v.Epoch] = r.world.now
 }
 
@@ -132,8 +146,8 @@ func (r *referee) put(what kvlog.What, n uint64, raw []byte) {
 		w.fail("I4", "batch %d does not read: %v", n, err)
 		return
 	}
-	if what != kvlog.WhatFresh && h.Epoch != r.tenure.Epoch {
-		w.fail("I4", "batch %d of epoch %d lands while epoch %d is in force", n, h.Epoch, r.tenure.Epoch)
+	if what != kvlog.WhatFresh && h.Epoch != r.tenure.epoch {
+		w.fail("I4", "batch %d of epoch %d lands while epoch %d is in force", n, h.Epoch, r.tenure.epoch)
 	}
 	if n <= uint64(len(r.log)) {
 		w.fail("I4", "batch %d is written over, and was durable", n)
@@ -154,12 +168,13 @@ func (r *referee) put(what kvlog.What, n uint64, raw []byte) {
 }
 
 func (r *referee) durable(raw []byte) {
-	r.log = append(r.log, raw)
+	r.log, r.sums = append(r.log, raw), append(r.sums, store.Sum{})
 	b, sum, err := store.OpenBatch(raw)
 	if err != nil {
 		r.world.fail("I4", "batch %d does not read: %v", len(r.log), err)
 		return
 	}
+	r.sums[len(r.sums)-1] = sum
 	r.ledger.now = r.world.now
 	for i, e := range b.Events {
 		r.ledger.at = r.times.when(sum, i)
@@ -211,7 +226,7 @@ func (r *referee) amnesty() bool { return r.rolled && r.world.now < r.rolledAt+1
 // roll-back has lost since. It lands late, and its server tells nobody; see
 // kvlog on what remains.
 func (r *referee) before() bool {
-	lost, ok := r.claimed[r.tenure.Epoch+1]
+	lost, ok := r.claimed[r.tenure.epoch+1]
 	return ok && r.rolled && r.ledger.at < lost
 }
 

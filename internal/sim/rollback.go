@@ -59,7 +59,7 @@ func (d *disk) rollBack() {
 	r.tally.Rollbacks++
 	r.rolled, r.rolledAt = true, w.now
 	log := r.log[:d.ledger.log]
-	r.log, r.behind, r.tenure, r.pointer = nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
+	r.log, r.sums, r.behind, r.tenure, r.pointer = nil, nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
 	highest, tally, last := r.highest, r.tally, r.last
 	r.highest, r.last = 0, map[string]guard.Token{}
 	r.ledger = newLedger(r)
