@@ -31,7 +31,7 @@ func TestClaimAnsweredAfterTheNextTakeOver(t *testing.T) {
 			t.Errorf("seed %d: %v", seed, w.failed)
 		}
 		for _, x := range w.referee.reigns { //tidy:unordered a count
-			if at, deposed := w.referee.deposed[x.nonce]; deposed && at < x.served {
+			if at, deposed := w.referee.deposed[x.tenure]; deposed && at < x.served {
 				stale++
 			}
 		}

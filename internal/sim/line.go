@@ -83,7 +83,7 @@ func (x *waiting) stands(r *referee) (want *wish, is asked, ok bool) {
 func (q *queue) granted(e *recordpb.Event, g *entry) {
 	r := q.referee
 	w := r.world
-	if r.rolled || r.current() == nil || q.epoch != r.tenure.epoch {
+	if now := r.current(); r.rebuilding || now == nil || now.misled || q.epoch != now.epoch {
 		return
 	}
 	at := r.ledger.at
@@ -150,4 +150,11 @@ func nameOf(to locktable.Ref) string {
 		return to.client.name
 	}
 	return "somebody"
+}
+
+// setBack forgets who waits, when nobody does so at the reign that is in force now.
+func (q *queue) setBack() {
+	if now := q.referee.current(); now == nil || now.misled || now.epoch != q.epoch {
+		q.epoch, q.all = 0, nil
+	}
 }

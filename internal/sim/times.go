@@ -71,14 +71,15 @@ func (t *times) seals(s *server, b cell.Batch) {
 	t.decided[h.Sum] = all
 }
 
-// when is when the i-th event of a batch was decided; of an opening batch, now.
+// when is when the i-th event of a batch was decided; of an opening batch, when it
+// became durable.
 func (t *times) when(sum store.Sum, i int) time.Duration {
 	for _, m := range t.decided[sum] {
 		if i -= m.events; i < 0 {
 			return m.at
 		}
 	}
-	return t.referee.world.now
+	return t.referee.ledger.now
 }
 
 // hears takes in a message of a stream.
@@ -105,7 +106,7 @@ func (t *times) expires(id locktable.ID, x *ledgerSession) {
 	r := t.referee
 	w := r.world
 	now := r.current()
-	if now == nil || r.rolled {
+	if now == nil || r.rebuilding {
 		return
 	}
 	since, need := now.served, x.basis
@@ -150,7 +151,7 @@ func (t *times) stops(s *server) {
 		return
 	}
 	served, until := s.reign.served, w.now
-	if at, deposed := t.referee.deposed[s.reign.nonce]; deposed {
+	if at, deposed := t.referee.deposed[s.reign.tenure]; deposed {
 		until = at
 	}
 	const slack = 500 * time.Millisecond
@@ -194,7 +195,7 @@ func (l *ledger) reopened(name string) {
 	r := l.referee
 	now := r.current()
 	for _, c := range l.closed[name] {
-		if now == nil || r.rolled {
+		if now == nil || r.rebuilding {
 			break
 		}
 		since := max(c.since, now.served)
