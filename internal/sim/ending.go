@@ -48,6 +48,11 @@ func (w *World) unserved() string {
 			return c.name + " is not done"
 		}
 	}
+	for _, q := range w.quiet {
+		if q.waits() {
+			return fmt.Sprintf("a request of %v for %v waits, and nobody else wants them", q.At, q.Names)
+		}
+	}
 	l := w.referee.ledger
 	if l.held > 0 {
 		for _, n := range w.plan.names() {

@@ -146,6 +146,9 @@ func (s *server) claim() {
 		}
 	}
 	core.Begun(s.clock.read(w.now))
+	if b := w.plan.Bounds; b != (cell.TurnBounds{}) {
+		core.Bound(b)
+	}
 	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
 	s.open, s.decided, s.tight, s.fullSince = 0, nil, false, 0
 	w.tell(s.name, "serves epoch %d", t.Epoch())
