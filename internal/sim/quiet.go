@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
@@ -38,7 +39,8 @@ func drawQuiet(p *Plan) {
 		p.dieTogether(r)
 	case n < 40:
 		for group := range 2 + r.IntN(6) {
-			p.quietGroup(r, fmt.Sprintf("q%d", group+1), between(r, time.Second, p.Stop))
+			from := pick(r, time.Second, p.Calm+quietAfter)
+			p.quietGroup(r, fmt.Sprintf("q%d", group+1), between(r, from, p.Stop))
 		}
 	}
 }
@@ -104,6 +106,8 @@ type quiet struct {
 	life    uint32
 	lease   locktable.ID
 	granted guard.Token
+	// free: when it was looked at last, nothing held it up.
+	free bool
 	// cancelled: it was given up; answered: nobody waits for it any more.
 	cancelled, answered bool
 }
@@ -161,4 +165,47 @@ func (q *quiet) release() {
 	if s := q.world.active(); s != nil {
 		s.add([]locktable.Command{locktable.Release{Ref: nobody{}, Lease: q.lease}}, nil)
 	}
+}
+
+const (
+	// quietAfter is how long after the faults a request is served at once.
+	quietAfter = 2 * time.Second
+	quietEvery = 500 * time.Millisecond
+)
+
+// overlooked holds the requests that wait against the log, time and again: none waits
+// for long while all its names are free for it and nobody stands before it (I10).
+func (w *World) overlooked() {
+	s := w.active()
+	for i, q := range w.quiet {
+		free := s != nil && q.waits() && q.server == s && w.referee.freeFor(q) && !q.behind(w.quiet[:i])
+		if free && q.free {
+			w.fail("I10", "%v was asked for at %v, is free and has nobody waiting before that, and is not granted", q.Names, q.At)
+		}
+		q.free = free
+	}
+	w.at(w.now+quietEvery, w.overlooked)
+}
+
+// behind reports whether one of those that were asked before waits for one of its names.
+func (q *quiet) behind(before []*quiet) bool {
+	return slices.ContainsFunc(before, func(x *quiet) bool {
+		return x.waits() && slices.ContainsFunc(x.Names, func(n string) bool { return slices.Contains(q.Names, n) })
+	})
+}
+
+// freeFor reports whether the log has all names of a request free for it.
+func (r *referee) freeFor(q *quiet) bool {
+	for _, n := range q.Names {
+		all := r.ledger.holders[n]
+		if q.Mode == locktable.Slots && uint32(len(all)) >= q.Slots {
+			return false
+		}
+		for _, x := range all {
+			if q.Mode == locktable.Exclusive || x.mode != q.Mode {
+				return false
+			}
+		}
+	}
+	return true
 }
