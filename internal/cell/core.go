@@ -72,6 +72,10 @@ type Snapshot struct {
 // now on.
 func (c Core) Begun(now clock.Reading) { c.core.begun(now) }
 
+// Bound lowers the bounds of turns and batches, so that a driver reaches them with
+// little. Call it after Begun: the opening batch is one.
+func (c Core) Bound(b TurnBounds) { c.core.bounds = b }
+
 // Step decides what was taken from the intake: urgent commands are all there
 // were when the turn began when complete is set.
 func (c Core) Step(r clock.Reading, wall time.Time, urgent, acquires []locktable.Command, complete bool) {

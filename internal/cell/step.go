@@ -18,23 +18,30 @@ const (
 	// lies between bytesMax and store.BatchMax, and one event than bytesMax.
 	eventsMax = 8192
 	bytesMax  = store.BatchMax - 4<<10
-	// openMax bounds what is decided and not on its way: beyond it no acquire is
-	// taken from the intake.
-	openMax = 2 * eventsMax
 	// portion bounds what one turn does of expiry, and of what expiry left.
 	portion = 1000
 	// confirmGap is how long renewals wait at most to share a Confirm.
 	confirmGap = 2 * time.Millisecond
 )
 
+// TurnBounds bound what one turn does and what one batch holds.
+type TurnBounds struct {
+	// Events and Bytes close a batch. Beyond twice as many events that are decided
+	// and not on their way no acquire is taken from the intake.
+	Events, Bytes int
+	// Portion bounds what one turn does of expiry, and of what expiry left.
+	Portion int
+}
+
 // core is a tenure's state. Its methods are the step: they take what happened
 // and a time, and gather what is to be done in out.
 type core struct {
-	table *locktable.Table
-	epoch uint64
-	nonce store.Nonce
-	time  usable
-	tight bool
+	table  *locktable.Table
+	epoch  uint64
+	nonce  store.Nonce
+	time   usable
+	tight  bool
+	bounds TurnBounds
 
 	// turn counts steps. Everything that begins in a turn confirms what was
 	// received up to it.
@@ -117,7 +124,7 @@ type actions struct {
 }
 
 func newCore(t *locktable.Table, epoch uint64, nonce store.Nonce) *core {
-	return &core{table: t, epoch: epoch, nonce: nonce, flying: map[uint64]*flight{}, roomy: roomyMin}
+	return &core{table: t, epoch: epoch, nonce: nonce, flying: map[uint64]*flight{}, roomy: roomyMin, bounds: TurnBounds{eventsMax, bytesMax, portion}}
 }
 
 // opening closes the tenure's first batch; the caller lands it.
@@ -158,11 +165,11 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 			c.table.Decide(now, x, &c.decided)
 		}
 	}
-	expiring := c.table.Tick(now, complete, portion, &c.decided)
+	expiring := c.table.Tick(now, complete, c.bounds.Portion, &c.decided)
 	for _, x := range acquires {
 		c.acquire(now, x)
 	}
-	working := c.table.Work(now, portion, &c.decided)
+	working := c.table.Work(now, c.bounds.Portion, &c.decided)
 	c.more = expiring || working
 	c.gather()
 	c.close()
@@ -174,7 +181,7 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 // its way, or a snapshot waits for what is decided to be closed. On a full store
 // they are taken, and refused.
 func (c *core) crowded() bool {
-	return c.stuck == nil && (len(c.open) > openMax || c.wantSnapshot)
+	return c.stuck == nil && (len(c.open) > 2*c.bounds.Events || c.wantSnapshot)
 }
 
 // gather moves what the turn decided to the open batch and the queue of
@@ -205,9 +212,9 @@ func (c *core) gather() {
 func (c *core) close() {
 	for len(c.open) > 0 && c.last+1-c.durable <= store.InFlight {
 		n, size := 0, 0
-		for n < len(c.open) && n < eventsMax {
+		for n < len(c.open) && n < c.bounds.Events {
 			more := proto.Size(c.open[n]) + 8
-			if n > 0 && size+more > bytesMax {
+			if n > 0 && size+more > c.bounds.Bytes {
 				break
 			}
 			size += more

@@ -46,7 +46,9 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 		}
 	}
 	w := &waiter{ref: c.Ref, session: s, acquire: c, args: args, asked: now.High, place: c.Ticket}
-	if w.place == (Place{}) || w.place.Epoch > t.Epoch() {
+	// A place of this epoch that was not reached yet is from a tenure that the store has
+	// lost, and would stand behind those who come next.
+	if w.place == (Place{}) || w.place.Epoch > t.Epoch() || w.place.Epoch == t.Epoch() && w.place.Sequence > t.arrivals {
 		t.arrivals++
 		w.place = Place{t.Epoch(), t.arrivals}
 	}

@@ -13,45 +13,53 @@ import (
 
 // leaves holds an answer against the log when it leaves the server (I3).
 func (r *referee) leaves(s *server, reply *locktable.Reply) {
-	r.line.leaves(s, reply)
+	x := s.reign
+	r.from[reply.To] = x
+	if !x.misled {
+		r.line.leaves(s, reply)
+	}
 	sent, release := r.question(reply)
-	if end, over := r.claimed[s.tenure.Epoch()+1]; over && sent > end && !r.rolled {
-		r.world.fail("I3", "%s of epoch %d answers %T, asked at %v, and epoch %d was claimed at %v",
-			s.name, s.tenure.Epoch(), reply.Answer, sent, s.tenure.Epoch()+1, end)
+	if end, over := r.deposed[x.tenure]; over && sent > end {
+		r.world.fail("I3", "%s of epoch %d answers %T, asked at %v, and the next epoch was claimed at %v",
+			s.name, x.epoch, reply.Answer, sent, end)
 	}
 	r.tight(s, reply, sent)
 	switch a := reply.Answer.(type) {
 	case locktable.Observed:
 		r.observers.leaves(s, reply.To.(*stream), a)
 	case locktable.Granted:
-		if r.ledger.entries[a.Token] == nil && !r.amnesty() {
+		r.granter[a.Token] = x
+		if _, alone := reply.To.(*call); alone {
+			r.promises.leaves(s, a.Session, sent+a.Waited, a.TTL)
+		}
+		if r.ledger.entries[a.Token] == nil && !x.misled {
 			r.world.fail("I3", "%s says that token %d is granted, and no durable batch does", s.name, a.Token)
 		}
 	case locktable.Attached:
-		x := reply.To.(*stream)
-		if r.ledger.sessions[x.session] == nil && !r.amnesty() {
+		to := reply.To.(*stream)
+		if r.ledger.sessions[to.session] == nil && !x.misled {
 			r.world.fail("I3", "%s says that a session is open, and no durable batch does", s.name)
 		}
-		if c := x.client; c.stream == x {
-			r.promises.leaves(s, x.session, c.dialledAt, a.TTL)
+		if c := to.client; c.stream == to {
+			r.promises.leaves(s, to.session, c.dialledAt, a.TTL)
 		}
 	case locktable.Renewed:
 		if s.fullSince != 0 {
 			r.tally.Spared++
 		}
 		r.promises.leaves(s, a.Session, sent, a.TTL)
-		if x := r.ledger.sessions[a.Session]; x != nil && x.silent && x.silentAt < sent && !r.rolled {
-			r.world.fail("I5", "%s answers a renewal of %v, and by the log its session is silent since %v", s.name, sent, x.silentAt)
+		if in := r.ledger.sessions[a.Session]; in != nil && in.silent && in.silentAt < sent && !x.misled {
+			r.world.fail("I5", "%s answers a renewal of %v, and by the log its session is silent since %v", s.name, sent, in.silentAt)
 		}
 	case locktable.Done:
-		if release != nil && !release.over && !r.amnesty() {
+		if release != nil && !release.over && !x.misled {
 			r.world.fail("I3", "%s says that token %d is released, and no durable batch does", s.name, release.token)
 		}
 	case locktable.Refused:
-		if a.Reason == locktable.Gone && release != nil && release.heldThroughout(sent, r.world.now) && !r.rolled {
+		if a.Reason == locktable.Gone && release != nil && release.heldThroughout(sent, r.world.now) && !x.misled {
 			r.world.fail("I3", "%s says that token %d is gone, and the log has it held", s.name, release.token)
 		}
-		if a.Reason == locktable.Held && a.Holder != nil && !r.rolled {
+		if a.Reason == locktable.Held && a.Holder != nil && !x.misled {
 			r.heldBy(s, a.Holder.Token, sent)
 		}
 	}
@@ -60,7 +68,7 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 // heldBy: a refusal that shows a holder shows one that was durable.
 func (r *referee) heldBy(s *server, token guard.Token, sent time.Duration) {
 	x := r.ledger.entries[token]
-	if x == nil || !x.heldDuring(sent, r.world.now) {
+	if !x.heldDuring(sent, r.world.now) {
 		r.world.fail("I3", "%s refuses because token %d holds, and by the log it does not", s.name, token)
 	}
 }
@@ -91,25 +99,16 @@ func (r *referee) question(reply *locktable.Reply) (sent time.Duration, release 
 	return 0, nil
 }
 
-// attached holds a greeting against what is known.
-func (r *referee) attached(c *client, a locktable.Attached) {
-	if a.RolledBack && !r.rolled {
-		r.world.fail("I1", "%s is told that the store was rolled back, and it was not", c.name)
-	}
-	r.believes(c, c.session)
-}
-
 // answered holds the answer to a stream's request against the log.
 func (r *referee) answered(c *client, q *request, answer locktable.Answer) {
 	w := r.world
-	if r.rolled {
+	if x := r.from[c.told]; x == nil || x.misled {
 		return
 	}
 	switch a := answer.(type) {
 	case locktable.Done:
-		x := r.ledger.entries[q.lease.token]
-		if q.check && !x.heldDuring(q.asked, w.now) {
-			w.fail("I3", "%s checks token %d and is told that it holds, and by the log it did not", c.name, x.token)
+		if q.check && !r.ledger.entries[q.lease.token].heldDuring(q.asked, w.now) {
+			w.fail("I3", "%s checks token %d and is told that it holds, and by the log it did not", c.name, q.lease.token)
 		}
 	case locktable.Refused:
 		r.tally.Refusals++
@@ -136,7 +135,7 @@ func (r *referee) alone(q *request) bool {
 
 // right: a grant was logged for all these names after it was asked for.
 func (r *referee) right(l *lease, want *wish, asked time.Duration) {
-	if r.rolled {
+	if r.granter[l.token].misled {
 		return
 	}
 	x, who, name, token := r.ledger.entries[l.token], l.holder.who().name, want.name(), l.token
@@ -154,8 +153,8 @@ func (r *referee) unaryGranted(want *wanted, l *lease) {
 
 func (r *referee) unaryRefused(*wanted, locktable.Refused) { r.tally.Refusals++ }
 
-func (r *referee) released(l *lease, asked time.Duration) {
-	if x := r.ledger.entries[l.token]; x != nil && !x.over && !r.rolled {
+func (r *referee) released(by *call, l *lease, asked time.Duration) {
+	if x := r.ledger.entries[l.token]; x != nil && !x.over && !r.from[by].misled {
 		r.world.fail("I3", "token %d was released as asked at %v, and by the log it holds", l.token, asked)
 	}
 }

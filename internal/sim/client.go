@@ -32,7 +32,9 @@ type client struct {
 	window  window
 	moods   moods
 	stream  *stream
-	up      bool
+	// told is the stream that brought something last.
+	told *stream
+	up   bool
 
 	dialledAt time.Duration
 	// sent is when renewals were sent, by number.
@@ -169,7 +171,7 @@ func (c *client) crash(down time.Duration) {
 		l.ended = true
 	}
 	c.life++
-	c.session, c.window, c.stream, c.up, c.machine = locktable.ID{}, window{}, nil, false, nil
+	c.session, c.window, c.stream, c.told, c.up, c.machine = locktable.ID{}, window{}, nil, nil, false, nil
 	c.inbox, c.asks, c.due = nil, nil, false
 	c.requests, c.leases, c.callers, c.seen = nil, nil, nil, map[string]guard.Token{}
 	c.frozen = c.world.now
@@ -199,6 +201,7 @@ func (c *client) turn() {
 	inbox := c.inbox
 	c.inbox = nil
 	for _, d := range inbox {
+		c.told = d.stream
 		d.to(m)
 	}
 	asks := c.asks
@@ -261,7 +264,7 @@ func (c *client) lost(why string) {
 	c.session = locktable.ID{}
 }
 
-// leaseOf is the lease that the machine speaks of.
+// ended: a lease is over.
 func (c *client) ended(l *lease, released bool) {
 	if !released {
 		c.world.tell(c.name, "loses token %d of %s", l.token, l.name)

@@ -45,6 +45,8 @@ type clockOf struct {
 	// suspended: until then raw stands still.
 	suspended time.Duration
 	high      bool
+	// stepped is how far the wall clock was set since.
+	stepped time.Duration
 }
 
 // count advances by rate; rest keeps what is less than a nanosecond.
@@ -117,7 +119,7 @@ func (c *clockOf) suspend(now, d time.Duration) {
 // epoch is when every world begins.
 var epoch = time.Date(2027, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-func (c *clockOf) wall(now time.Duration) time.Time { return epoch.Add(now + c.drift.Wall) }
+func (c *clockOf) wall(now time.Duration) time.Time { return epoch.Add(now + c.drift.Wall + c.stepped) }
 
 // wildClocks makes a world in which clients' clocks run slower, and faster, than
 // is promised for, and clients stop for as long as a lease lives.

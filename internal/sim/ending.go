@@ -20,7 +20,7 @@ func (w *World) audit() {
 	switch {
 	case why == "":
 		w.ended = true
-		w.referee.compare("at the end")
+		w.referee.compareAll()
 	case w.now >= w.plan.End:
 		w.fail("I10", "%v after the last request: %s", w.now-w.plan.Stop, why)
 	default:
@@ -46,6 +46,11 @@ func (w *World) unserved() string {
 	for _, c := range w.callers {
 		if !c.done {
 			return c.name + " is not done"
+		}
+	}
+	for _, q := range w.quiet {
+		if q.waits() {
+			return fmt.Sprintf("a request of %v for %v waits, and nobody else wants them", q.At, q.Names)
 		}
 	}
 	l := w.referee.ledger
@@ -77,22 +82,29 @@ func (w *World) unserved() string {
 // active is the server whose tenure is in force, if it serves.
 func (w *World) active() *server {
 	for _, s := range w.servers {
-		if s.serving && s.tenure.Epoch() == w.referee.tenure.Epoch {
+		if s.serving && s.reign == w.referee.current() {
 			return s
 		}
 	}
 	return nil
 }
 
-// compare rebuilds the table from the whole log and holds it against the active
-// server's (I9), which began with a snapshot or has lived all along.
-func (r *referee) compare(when string) {
-	s := r.world.active()
-	if s == nil || r.world.failed != nil || r.amnesty() {
+// compareAll holds the table of the active server, which has nothing under way, against
+// the whole log, unless it has lost some of that and does not know it yet.
+func (r *referee) compareAll() {
+	if s := r.world.active(); s != nil && !s.reign.misled {
+		r.compare(s, len(r.log), "at the end")
+	}
+}
+
+// compare rebuilds the table from the first batches of the log and holds a server's
+// against it (I9), which began with a snapshot or has lived all along.
+func (r *referee) compare(s *server, batches int, when string) {
+	if r.world.failed != nil {
 		return
 	}
 	rebuilt := locktable.New(locktable.DefaultLimits)
-	for n, raw := range r.log {
+	for n, raw := range r.log[:batches] {
 		b, _, err := store.OpenBatch(raw)
 		for i := 0; err == nil && i < len(b.Events); i++ {
 			err = rebuilt.Apply(b.Events[i])

@@ -206,14 +206,15 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 	r.granted(x)
 }
 
-// heldDuring reports whether a lease was held at some moment of a span.
+// heldDuring reports whether a lease was held at some moment of a span; one that is
+// not in the log was not.
 func (x *entry) heldDuring(from, to time.Duration) bool {
-	return x.granted <= to && (!x.over || x.ended >= from)
+	return x != nil && x.granted <= to && (!x.over || x.ended >= from)
 }
 
 // heldThroughout reports whether it was held all the time.
 func (x *entry) heldThroughout(from, to time.Duration) bool {
-	return x.granted < from && (!x.over || x.ended > to)
+	return x != nil && x.granted < from && (!x.over || x.ended > to)
 }
 
 // nameHeldDuring reports whether anybody held a name at some moment of a span.

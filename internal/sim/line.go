@@ -87,12 +87,10 @@ func (x *waiting) stands(r *referee) (want *wish, is asked, ok bool) {
 func (q *queue) granted(e *recordpb.Event, g *entry) {
 	r := q.referee
 	w := r.world
-	s := r.times.servers[r.tenure.Epoch]
-	if r.rolled || s == nil || q.epoch != r.tenure.Epoch {
+	if now := r.current(); r.rebuilding || now == nil || now.misled || q.epoch != now.epoch {
 		return
 	}
-	// When it was decided, in true time.
-	at := time.Unix(0, e.AtUnixNano).Sub(epoch) - s.clock.drift.Wall
+	at := r.ledger.at
 	place, known := q.place(e, g)
 	for _, x := range q.all {
 		if known && (x.place.Epoch > place.Epoch || x.place.Epoch == place.Epoch && x.place.Sequence >= place.Sequence) {
@@ -165,4 +163,11 @@ func nameOf(to locktable.Ref) string {
 		return to.client.name
 	}
 	return "somebody"
+}
+
+// setBack forgets who waits, when nobody does so at the reign that is in force now.
+func (q *queue) setBack() {
+	if now := q.referee.current(); now == nil || now.misled || now.epoch != q.epoch {
+		q.epoch, q.all = 0, nil
+	}
 }

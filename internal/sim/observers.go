@@ -33,7 +33,7 @@ func newObservers(r *referee) observers {
 // changed takes in that the log has gone on.
 func (o *observers) changed(l *ledger) {
 	m := o.referee.world.plan.Modes
-	if m == nil || !m.Observe {
+	if m == nil || !m.Observe || o.referee.rebuilding {
 		return
 	}
 	for _, name := range o.referee.world.plan.names() {
@@ -72,7 +72,7 @@ func (o *observers) asks(x *stream, name string) {
 func (o *observers) leaves(s *server, x *stream, a locktable.Observed) {
 	r, of := o.referee, watch{x, a.Name}
 	last, asked := o.told[of]
-	if r.rolled || !asked {
+	if s.reign.misled || !asked {
 		return
 	}
 	from := last.place

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/cell"
 )
 
 // Plan is all that is drawn before a world begins. A failure is made smaller by
@@ -31,6 +33,12 @@ type Plan struct {
 	// Drifts of servers and clients; all within what is promised for, unless a
 	// test wants it otherwise.
 	Drifts []Drift
+	// Bounds of the servers' turns and batches; the zero value: those that ship.
+	Bounds cell.TurnBounds
+	// WallSteps are when wall clocks of servers are set.
+	WallSteps []WallStep
+	// Quiet are requests for names that few others ask for.
+	Quiet []Quiet
 	// Hasty: all servers but the first count the time that they stand by three times,
 	// and take over from one that lives.
 	Hasty bool
@@ -74,6 +82,9 @@ type Weather struct {
 	Cut, Swallow float64
 	// Late has a greeting take up to 8 s, as what is sent again and again may.
 	Late float64
+	// LoseUp has the server hear nothing more on a stream that the client still hears,
+	// LoseDown the client on one that the server still hears.
+	LoseUp, LoseDown float64
 	// Lose and Double a message that is not on a stream; Slow delays any message
 	// for up to 3 s.
 	Lose, Double, Slow float64
@@ -91,6 +102,10 @@ const (
 	purposeFull
 	purposeCrowd
 	purposeStreams
+	purposeBounds
+	purposeWallSteps
+	purposeOneWay
+	purposeQuiet
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -134,6 +149,10 @@ func Draw(seed uint64) Plan {
 	drawFull(&p)
 	drawCrowd(&p)
 	drawStreams(&p)
+	drawBounds(&p)
+	drawWallSteps(&p)
+	drawOneWay(&p)
+	drawQuiet(&p)
 	return p
 }
 

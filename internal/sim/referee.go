@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,9 +25,23 @@ type referee struct {
 	// log is the durable log; behind holds what landed behind a hole.
 	log    [][]byte
 	behind map[uint64][]byte
-	// tenure in force, and when each epoch was claimed.
-	tenure  inForce
-	claimed map[uint64]time.Duration
+	// sums are those of the batches of the log, since when each of them is durable.
+	sums  []store.Sum
+	since []time.Duration
+	// tenure in force.
+	tenure tenure
+	// deposed is when the tenure after another was claimed, whether or not the store has
+	// lost that claim since. reigns are all there were.
+	deposed map[tenure]time.Duration
+	reigns  map[tenure]*reign
+	// lost are the batches that a set-back has taken away and that have not landed again,
+	// void is until when each session may believe in a void promise; see reign.
+	lost map[store.Sum]bool
+	void map[locktable.ID]time.Duration
+	// from is the reign that an answer came from, by its receiver, and granter by the
+	// token that it grants.
+	from    map[locktable.Ref]*reign
+	granter map[guard.Token]*reign
 	// pointer is the batch that the present snapshot follows.
 	pointer uint64
 	// highest token ever granted by a durable log, lost or not; last of each name.
@@ -45,28 +60,31 @@ type referee struct {
 	promises promises
 	// leases that their holders may believe in.
 	leases []*lease
-	// rolled: the store has lost what it acknowledged, at rolledAt; the promises
-	// of time are off.
-	rolled   bool
-	rolledAt time.Duration
+	// rolled: the store was set back. rebuilding: the ledger is made anew from what is
+	// left of the log, and nothing is held against anything.
+	rolled, rebuilding bool
 }
 
-type inForce struct {
-	Epoch uint64 `json:"epoch"`
-	Batch uint64 `json:"batch"`
+// tenure is one claim. Two of an epoch differ in their nonce, after a set-back; a
+// claimant that was not the first tries again, for another epoch, under its nonce.
+type tenure struct {
+	epoch uint64
+	nonce store.Nonce
 }
 
 // saved is what a roll-back sets the referee back to.
 type saved struct {
 	log     int
 	behind  map[uint64][]byte
-	tenure  inForce
+	tenure  tenure
 	pointer uint64
 }
 
 func newReferee(w *World) *referee {
 	r := &referee{
-		world: w, behind: map[uint64][]byte{}, claimed: map[uint64]time.Duration{}, last: map[string]guard.Token{},
+		world: w, behind: map[uint64][]byte{}, last: map[string]guard.Token{},
+		deposed: map[tenure]time.Duration{}, reigns: map[tenure]*reign{}, lost: map[store.Sum]bool{},
+		void: map[locktable.ID]time.Duration{}, from: map[locktable.Ref]*reign{}, granter: map[guard.Token]*reign{},
 		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{},
 	}
 	r.ledger, r.line.referee, r.times = newLedger(r), r, newTimes(r)
@@ -100,7 +118,7 @@ func (r *referee) landed(t kvlog.Txn, res kvlog.Result) {
 		case op.Kind == kvlog.OpPut && op.Key == keys.Tenure():
 			r.claim(t.What, op.Value)
 		case op.Kind == kvlog.OpPut && op.Key == keys.Snapshot():
-			var v inForce
+			var v struct{ Batch uint64 }
 			_ = json.Unmarshal(op.Value, &v)
 			r.pointer = v.Batch
 			r.published()
@@ -111,16 +129,20 @@ func (r *referee) landed(t kvlog.Txn, res kvlog.Result) {
 }
 
 func (r *referee) claim(what kvlog.What, value []byte) {
-	var v inForce
+	var v struct {
+		Epoch uint64
+		Nonce string
+	}
 	_ = json.Unmarshal(value, &v)
 	if what == kvlog.WhatResign {
 		return
 	}
-	if v.Epoch <= r.tenure.Epoch {
-		r.world.fail("I4", "epoch %d is claimed after epoch %d", v.Epoch, r.tenure.Epoch)
+	if v.Epoch <= r.tenure.epoch {
+		r.world.fail("I4", "epoch %d is claimed after epoch %d", v.Epoch, r.tenure.epoch)
 	}
-	r.tenure = v
-	r.claimed[v.Epoch] = r.world.now
+	r.deposed[r.tenure] = r.world.now
+	r.tenure.epoch = v.Epoch
+	_, _ = hex.Decode(r.tenure.nonce[:], []byte(v.Nonce))
 }
 
 // put takes in a batch. It may not replace one that is durable, nor be one of a
@@ -132,8 +154,8 @@ func (r *referee) put(what kvlog.What, n uint64, raw []byte) {
 		w.fail("I4", "batch %d does not read: %v", n, err)
 		return
 	}
-	if what != kvlog.WhatFresh && h.Epoch != r.tenure.Epoch {
-		w.fail("I4", "batch %d of epoch %d lands while epoch %d is in force", n, h.Epoch, r.tenure.Epoch)
+	if what != kvlog.WhatFresh && h.Epoch != r.tenure.epoch {
+		w.fail("I4", "batch %d of epoch %d lands while epoch %d is in force", n, h.Epoch, r.tenure.epoch)
 	}
 	if n <= uint64(len(r.log)) {
 		w.fail("I4", "batch %d is written over, and was durable", n)
@@ -142,6 +164,7 @@ func (r *referee) put(what kvlog.What, n uint64, raw []byte) {
 	w.trace.mix(n)
 	w.trace.bytes(h.Sum[:])
 	r.behind[n] = raw
+	delete(r.lost, h.Sum)
 	for {
 		next := uint64(len(r.log)) + 1
 		raw, ok := r.behind[next]
@@ -149,18 +172,20 @@ func (r *referee) put(what kvlog.What, n uint64, raw []byte) {
 			return
 		}
 		delete(r.behind, next)
-		r.durable(raw)
+		r.durable(raw, w.now)
 	}
 }
 
-func (r *referee) durable(raw []byte) {
-	r.log = append(r.log, raw)
+// durable takes in the next batch of the log, which is durable since then.
+func (r *referee) durable(raw []byte, since time.Duration) {
+	r.log, r.sums, r.since = append(r.log, raw), append(r.sums, store.Sum{}), append(r.since, since)
 	b, sum, err := store.OpenBatch(raw)
 	if err != nil {
 		r.world.fail("I4", "batch %d does not read: %v", len(r.log), err)
 		return
 	}
-	r.ledger.now = r.world.now
+	r.sums[len(r.sums)-1] = sum
+	r.ledger.now = since
 	for i, e := range b.Events {
 		r.ledger.at = r.times.when(sum, i)
 		r.ledger.apply(e)
@@ -203,16 +228,12 @@ func (r *referee) quit(s *server, why error) {
 	}
 }
 
-// amnesty: the store was rolled back so shortly before that its servers may not
-// know it yet.
-func (r *referee) amnesty() bool { return r.rolled && r.world.now < r.rolledAt+10*time.Second }
-
 // before: what lands now was decided before the tenure was claimed that a
 // roll-back has lost since. It lands late, and its server tells nobody; see
 // kvlog on what remains.
 func (r *referee) before() bool {
-	lost, ok := r.claimed[r.tenure.Epoch+1]
-	return ok && r.rolled && r.ledger.at < lost
+	lost, ok := r.deposed[r.tenure]
+	return ok && r.ledger.at < lost
 }
 
 // same: a batch that a roll-back lost has landed again, late, with the grant that
@@ -224,7 +245,7 @@ func (r *referee) same(x *entry) bool {
 
 // sessionEnds holds the end of a session against what its holder believes.
 func (r *referee) sessionEnds(id locktable.ID) {
-	if r.rolled {
+	if r.rebuilding || r.excused(id) {
 		return
 	}
 	w := r.world
@@ -254,7 +275,7 @@ func (r *referee) dropped(x *entry) {
 
 // trusts fails when a holder still believes in a lease that is not its own.
 func (r *referee) trusts(l *lease, why string) {
-	if x := r.ledger.entries[l.token]; l.ended || l.releasing || r.rolled || x != nil && x.forced {
+	if x := r.ledger.entries[l.token]; l.ended || l.releasing || r.rebuilding || r.excused(l.session) || x != nil && x.forced {
 		return
 	}
 	left := l.holder.trusted(l)
@@ -268,6 +289,9 @@ func (r *referee) trusts(l *lease, why string) {
 
 // granted holds a grant against what others believe.
 func (r *referee) granted(x *entry) {
+	if r.rebuilding {
+		return
+	}
 	r.tally.Grants++
 	for _, g := range x.grants {
 		n := line(g.Name, g.Slot)
@@ -295,7 +319,7 @@ func (r *referee) holds(l *lease) {
 // believes takes in that a holder's deadline has moved.
 func (r *referee) believes(h holder, session locktable.ID) {
 	s := r.ledger.sessions[session]
-	if s == nil || !s.over || r.rolled {
+	if s == nil || !s.over {
 		return
 	}
 	for _, l := range r.leases {

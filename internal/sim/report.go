@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/cell"
 )
 
 // Summary is what many runs gave.
@@ -89,6 +91,15 @@ func Explain(out io.Writer, seed uint64) {
 	}
 	if small.Weather != (Weather{}) {
 		fmt.Fprintf(out, "  weather %+v\n", small.Weather)
+	}
+	if small.Bounds != (cell.TurnBounds{}) {
+		fmt.Fprintf(out, "  bounds %+v\n", small.Bounds)
+	}
+	for _, x := range small.WallSteps {
+		fmt.Fprintf(out, "  wall clock of server %d (0: all) set by %v at %v\n", x.Server+1, x.By, x.At)
+	}
+	for _, q := range small.Quiet[:min(len(small.Quiet), 20)] {
+		fmt.Fprintf(out, "  quiet %+v\n", q)
 	}
 	for _, f := range small.Faults {
 		fmt.Fprintf(out, "  fault: %v\n", f)

@@ -1,11 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"math/rand/v2"
-	"slices"
 	"time"
 
-	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
@@ -57,16 +56,25 @@ func (d *disk) rollBack() {
 	w.tell("fault", "the store is back at batch %d, and was at %d", d.ledger.log, len(r.log))
 	d.Restore(*d.saved)
 	r.tally.Rollbacks++
-	r.rolled, r.rolledAt = true, w.now
-	log := r.log[:d.ledger.log]
-	r.log, r.behind, r.tenure, r.pointer = nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
-	highest, tally, last := r.highest, r.tally, r.last
-	r.highest, r.last = 0, map[string]guard.Token{}
-	r.ledger = newLedger(r)
-	for _, raw := range slices.Clone(log) {
-		r.durable(raw)
+	r.rolled, r.rebuilding = true, true
+	log, since, left, behind := r.log, r.since, d.ledger.log, r.behind
+	r.log, r.sums, r.since, r.behind, r.tenure, r.pointer = nil, nil, nil, d.ledger.behind, d.ledger.tenure, d.ledger.pointer
+	highest, tally := r.highest, r.tally
+	r.highest, r.ledger = 0, newLedger(r)
+	for n, raw := range log[:left] {
+		r.durable(raw, since[n])
 	}
-	r.highest, r.tally, r.last = highest, tally, last
+	r.highest, r.tally, r.rebuilding = highest, tally, false
+	for _, raw := range log[left:] {
+		r.loses(raw)
+	}
+	for n, raw := range behind { //tidy:unordered each batch for itself
+		if !bytes.Equal(r.behind[n], raw) {
+			r.loses(raw)
+		}
+	}
+	r.observers.changed(r.ledger)
+	r.line.setBack()
 }
 
 // setBackATakeOver makes a world in which the active server is away, another

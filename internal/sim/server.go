@@ -31,6 +31,7 @@ type server struct {
 	store   *kvlog.Store
 	tenure  store.Tenure
 	core    cell.Core
+	reign   *reign
 	serving bool
 
 	urgent, acquires []locktable.Command
@@ -74,7 +75,7 @@ func (s *server) start(after time.Duration) {
 				Beside: func(f func()) { w.spawn(&s.process, f) },
 			})
 		}
-		w.spawn(&s.process, s.reign)
+		w.spawn(&s.process, s.claim)
 	})
 }
 
@@ -124,15 +125,16 @@ func (s *server) hangUp(after time.Duration) {
 	}
 }
 
-// reign claims one tenure and begins to serve it. It runs in a fiber.
-func (s *server) reign() {
+// claim claims one tenure and begins to serve it. It runs in a fiber.
+func (s *server) claim() {
 	w := s.world
 	var nonce store.Nonce
 	copy(nonce[:], fmt.Appendf(nil, "%016d", w.disk.rng.Uint64()%1e16))
-	var fresh cell.Core
-	first := func(epoch uint64, nonce store.Nonce) (opening []byte) {
+	var core cell.Core
+	var opening []byte
+	first := func(epoch uint64, nonce store.Nonce) []byte {
 		founding := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: locktable.DefaultLimits}
-		fresh, opening = cell.FoundCore(founding, epoch, nonce, s.clock.wall(w.now), 0)
+		core, opening = cell.FoundCore(founding, epoch, nonce, s.clock.wall(w.now), 0)
 		return opening
 	}
 	t, err := s.store.Claim(s.ctx, s.node, nonce, first)
@@ -141,20 +143,20 @@ func (s *server) reign() {
 		return
 	}
 	w.tell(s.name, "claims epoch %d", t.Epoch())
-	core := fresh
 	if !t.Opened() {
-		if core, err = s.takeOver(t); err != nil {
+		if core, opening, err = s.takeOver(t); err != nil {
 			s.quit(err)
 			return
 		}
 	}
 	core.Begun(s.clock.read(w.now))
+	if b := w.plan.Bounds; b != (cell.TurnBounds{}) {
+		core.Bound(b)
+	}
 	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
 	s.open, s.decided, s.tight, s.fullSince = 0, nil, false, 0
-	w.referee.tally.Tenures++
-	w.referee.times.serves(s)
 	w.tell(s.name, "serves epoch %d", t.Epoch())
-	w.referee.compare("at a take-over")
+	w.referee.serves(s, opening)
 	s.look()
 	s.happened(true)
 	s.letIn()
@@ -174,20 +176,21 @@ func (s *server) letIn() {
 const cellID = "sim-0123456789abcdef"
 
 // takeOver reads the log and lands the opening batch behind its head.
-func (s *server) takeOver(t store.Tenure) (cell.Core, error) {
+func (s *server) takeOver(t store.Tenure) (core cell.Core, opening []byte, err error) {
 	w := s.world
 	for {
-		core, number, opening, err := cell.ReplayCore(s.ctx, t, locktable.DefaultLimits, s.clock.wall(w.now), 0)
+		var number uint64
+		core, number, opening, err = cell.ReplayCore(s.ctx, t, locktable.DefaultLimits, s.clock.wall(w.now), 0)
 		for err == nil {
 			if err = t.Open(s.ctx, number, opening); err == nil {
-				return core, nil
+				return core, opening, nil
 			}
 			if !final(err) && w.sleep(retryGap) {
 				err = nil
 			}
 		}
 		if final(err) || !w.sleep(retryGap) {
-			return cell.Core{}, err
+			return cell.Core{}, nil, err
 		}
 	}
 }

@@ -124,6 +124,7 @@ func (s *server) landed(b cell.Batch) {
 	if s.fullSince != 0 {
 		s.fullSince, s.fullUntil = 0, s.world.now
 	}
+	s.world.referee.acknowledged(s, b)
 	s.core.Landed(b.Number)
 	s.happened(false)
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/cell"
 )
 
 // shrinkMax bounds the runs that making a failure smaller may take.
@@ -68,8 +70,23 @@ func smaller(p Plan, failed time.Duration) []Plan {
 	if p.Servers > 1 {
 		with(func(q *Plan) {
 			q.Servers--
+			q.WallSteps = slices.DeleteFunc(slices.Clone(q.WallSteps), func(x WallStep) bool { return x.Server >= q.Servers })
 			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind <= IsolateServer && f.Target >= q.Servers })
 		})
+	}
+	if p.Bounds != (cell.TurnBounds{}) {
+		with(func(q *Plan) { q.Bounds = cell.TurnBounds{} })
+	}
+	for i := range p.WallSteps {
+		with(func(q *Plan) { q.WallSteps = slices.Delete(slices.Clone(q.WallSteps), i, i+1) })
+	}
+	if n := len(p.Quiet); n > 0 {
+		with(func(q *Plan) { q.Quiet = nil })
+		with(func(q *Plan) { q.Quiet = q.Quiet[:n/2] })
+		with(func(q *Plan) { q.Quiet = q.Quiet[n/2:] })
+		for i := range min(n, 20) {
+			with(func(q *Plan) { q.Quiet = slices.Delete(slices.Clone(q.Quiet), i, i+1) })
+		}
 	}
 	if p.Names > 1 {
 		with(func(q *Plan) {
@@ -120,6 +137,6 @@ func smaller(p Plan, failed time.Duration) []Plan {
 // fields of the weather, so that each can be taken out.
 func (x *Weather) fields() []*float64 {
 	return []*float64{
-		&x.LoseRequest, &x.LoseAnswer, &x.Repeat, &x.SlowStore, &x.Cut, &x.Swallow, &x.Lose, &x.Double, &x.Slow,
+		&x.LoseRequest, &x.LoseAnswer, &x.Repeat, &x.SlowStore, &x.Cut, &x.Swallow, &x.LoseUp, &x.LoseDown, &x.Late, &x.Lose, &x.Double, &x.Slow,
 	}
 }

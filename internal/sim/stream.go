@@ -31,8 +31,9 @@ type stream struct {
 	there, back time.Duration
 	// deaf: the client hears nothing of it any more; over: the server.
 	deaf, over bool
-	// swallowed: everything is lost and nobody is told.
-	swallowed bool
+	// swallowed: everything is lost and nobody is told; lostUp, lostDown: what goes one
+	// way is.
+	swallowed, lostUp, lostDown bool
 	known     bool
 	// held: the greeting is kept until the server serves.
 	held bool
@@ -43,16 +44,16 @@ type stream struct {
 
 // delivery is what a stream brings its client: a message, or its end.
 type delivery struct {
-	attempt uint64
+	stream  *stream
 	message *linkpb.ServerMessage
 	why     *session.Why
 }
 
 func (d delivery) to(m *session.Machine) {
-	if d.why != nil {
-		m.Broken(d.attempt, d.why, false)
+	if attempt := d.stream.attempt.ID; d.why != nil {
+		m.Broken(attempt, d.why, false)
 	} else {
-		m.Heard(d.attempt, d.message)
+		m.Heard(attempt, d.message)
 	}
 }
 
@@ -94,7 +95,7 @@ func (x *stream) reset(after time.Duration) {
 // bring hands something to the client's loop.
 func (x *stream) bring(d delivery) {
 	if c := x.client; !x.deaf {
-		d.attempt = x.attempt.ID
+		d.stream = x
 		c.inbox = append(c.inbox, d)
 		c.poke()
 	}
@@ -134,6 +135,9 @@ func (c *client) delay() time.Duration {
 // carry has something happen at the server when it arrives there, if it does.
 func (x *stream) carry(delay time.Duration, arrive func()) {
 	if !x.trouble() {
+		return
+	}
+	if x.lostUp = x.lostUp || chance(x.client.network, x.world.weather().LoseUp); x.lostUp {
 		return
 	}
 	x.there = max(x.there, x.world.now+delay)
@@ -270,6 +274,9 @@ func (x *stream) say(m *linkpb.ServerMessage) {
 	if x.deaf || !x.trouble() {
 		return
 	}
+	if x.lostDown = x.lostDown || chance(x.client.network, x.world.weather().LoseDown); x.lostDown {
+		return
+	}
 	raw, err := proto.Marshal(m)
 	if err != nil {
 		x.world.fail("wire", "%s says what cannot be written: %v", x.server.name, err)
@@ -291,7 +298,7 @@ func (x *stream) say(m *linkpb.ServerMessage) {
 // before the end does.
 func (x *stream) hangUp() {
 	x.deaf = true
-	if !x.swallowed {
+	if !x.swallowed && !x.lostUp {
 		x.detach(between(x.client.network, time.Millisecond, 2*time.Second))
 	}
 }

@@ -13,18 +13,8 @@ import (
 // end although servers take over from each other, and a lock-delay lasts.
 type times struct {
 	referee *referee
-	servers map[uint64]*server
-	heard   map[locktable.ID]heard
 	decided map[store.Sum][]moment
-	served  time.Duration
 	dead    []*dead
-}
-
-// heard is the last message of a session in this tenure.
-type heard struct {
-	server     *server
-	generation uint64
-	at         time.Duration
 }
 
 // dead is a session that nobody speaks for; counted is how much of its TTL must
@@ -50,7 +40,7 @@ type moment struct {
 }
 
 func newTimes(r *referee) times {
-	return times{referee: r, servers: map[uint64]*server{}, heard: map[locktable.ID]heard{}, decided: map[store.Sum][]moment{}}
+	return times{referee: r, decided: map[store.Sum][]moment{}}
 }
 
 // decides takes in that a server has decided so many events.
@@ -81,27 +71,21 @@ func (t *times) seals(s *server, b cell.Batch) {
 	t.decided[h.Sum] = all
 }
 
-// when is when the i-th event of a batch was decided; of an opening batch, now.
+// when is when the i-th event of a batch was decided; of an opening batch, when it
+// became durable.
 func (t *times) when(sum store.Sum, i int) time.Duration {
 	for _, m := range t.decided[sum] {
 		if i -= m.events; i < 0 {
 			return m.at
 		}
 	}
-	return t.referee.world.now
-}
-
-// serves takes in that a server begins to serve its tenure.
-func (t *times) serves(s *server) {
-	t.servers[s.tenure.Epoch()] = s
-	clear(t.heard)
-	t.served = t.referee.world.now
+	return t.referee.ledger.now
 }
 
 // hears takes in a message of a stream.
 func (t *times) hears(s *server, x *stream) {
-	if last := t.heard[x.session]; last.server != s || x.generation >= last.generation {
-		t.heard[x.session] = heard{s, x.generation, t.referee.world.now}
+	if last := s.reign.heard[x.session]; x.generation >= last.generation {
+		s.reign.heard[x.session] = heard{x.generation, t.referee.world.now}
 	}
 }
 
@@ -121,19 +105,19 @@ func (s *server) usable(from, to time.Duration) time.Duration {
 func (t *times) expires(id locktable.ID, x *ledgerSession) {
 	r := t.referee
 	w := r.world
-	s := t.servers[r.tenure.Epoch]
-	if s == nil || r.rolled {
+	now := r.current()
+	if now == nil || r.rebuilding {
 		return
 	}
-	since, need := t.served, x.basis
-	if last, ok := t.heard[id]; ok && last.server == s {
+	since, need := now.served, x.basis
+	if last, ok := now.heard[id]; ok {
 		if last.at >= r.ledger.at {
 			return
 		}
 		since, need = last.at, r.promises.heardFor(id, x.ttl)
 	}
-	if got := s.usable(since, r.ledger.at); got+got/500 < need {
-		w.fail("I5", "%s ends a session after %v of usable time, and %v was left of it", s.name, got, need)
+	if got := now.server.usable(since, r.ledger.at); got+got/500 < need {
+		w.fail("I5", "%s ends a session after %v of usable time, and %v was left of it", now.server.name, got, need)
 	}
 }
 
@@ -163,13 +147,17 @@ func (r *referee) dies(c *client) {
 // counts against the dead.
 func (t *times) stops(s *server) {
 	w := t.referee.world
-	if !s.serving || t.servers[s.tenure.Epoch()] != s {
+	if !s.serving {
 		return
+	}
+	served, until := s.reign.served, w.now
+	if at, deposed := t.referee.deposed[s.reign.tenure]; deposed {
+		until = at
 	}
 	const slack = 500 * time.Millisecond
 	for _, x := range t.dead {
-		span := w.now - t.served
-		if t.served < x.since || span < locktable.TenureGrace+slack {
+		span := until - served
+		if served < x.since || span < locktable.TenureGrace+slack {
 			continue
 		}
 		x.counted += (span - slack) / 2
@@ -205,14 +193,14 @@ func (l *ledger) open(x *entry) {
 // counted all that was left.
 func (l *ledger) reopened(name string) {
 	r := l.referee
-	s := r.times.servers[r.tenure.Epoch]
+	now := r.current()
 	for _, c := range l.closed[name] {
-		since := max(c.since, r.times.served)
-		if s == nil || r.rolled {
+		if now == nil || r.rebuilding {
 			break
 		}
-		if got := s.usable(since, l.at); got+got/500 < c.need {
-			r.world.fail("I2", "%s opens %s after %v of usable time, and %v was left of a lock-delay", s.name, name, got, c.need)
+		since := max(c.since, now.served)
+		if got := now.server.usable(since, l.at); got+got/500 < c.need {
+			r.world.fail("I2", "%s opens %s after %v of usable time, and %v was left of a lock-delay", now.server.name, name, got, c.need)
 		}
 	}
 	delete(l.closed, name)

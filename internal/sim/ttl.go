@@ -81,7 +81,10 @@ type promises struct {
 
 // promise: for ttl from its sending on, until the last moment at which its holder
 // may believe in it.
-type promise struct{ ttl, until time.Duration }
+type promise struct {
+	ttl, until time.Duration
+	by         *reign
+}
 
 func newPromises(r *referee) promises {
 	return promises{referee: r, given: map[locktable.ID][]promise{}, least: map[locktable.ID]time.Duration{}}
@@ -106,13 +109,19 @@ func (p *promises) heardFor(id locktable.ID, ttl time.Duration) time.Duration {
 func (p *promises) leaves(s *server, id locktable.ID, sent, ttl time.Duration) {
 	w := p.referee.world
 	x := p.referee.ledger.sessions[id]
-	if x == nil || x.over || sent == 0 || p.referee.rolled {
+	if sent == 0 {
 		return
 	}
 	// The holder's clock may be as slow as is allowed for.
 	span := trust.Span(ttl, trust.DriftPPM)
 	until := sent + span + span*trust.DriftPPM/1_000_000
-	if until <= w.now {
+	switch {
+	case until <= w.now:
+		return
+	case s.reign.misled:
+		p.referee.voids(id, until)
+		return
+	case x == nil || x.over:
 		return
 	}
 	if x.ttl < ttl && !x.silent {
@@ -124,7 +133,7 @@ func (p *promises) leaves(s *server, id locktable.ID, sent, ttl time.Duration) {
 			running = append(running, g)
 		}
 	}
-	p.given[id] = append(running, promise{ttl, until})
+	p.given[id] = append(running, promise{ttl, until, s.reign})
 }
 
 // logs takes in that the log has another TTL.
@@ -133,7 +142,7 @@ func (p *promises) logs(id locktable.ID, x *ledgerSession, ttl time.Duration) {
 	p.referee.tally.TTLs++
 	x.ttl = ttl
 	for _, g := range p.given[id] {
-		if left := g.until - w.now; left > ttl && !p.referee.rolled {
+		if left := g.until - w.now; left > ttl && !p.referee.rebuilding {
 			w.fail("I5", "the log has a TTL of %v from now on, and %v were promised, of which %v are left", ttl, g.ttl, left)
 		}
 	}

@@ -289,13 +289,13 @@ func (c *unaryClient) release() {
 	mine, asked := c.cycle, c.world.now
 	c.send(func(ref locktable.Ref) locktable.Command {
 		return locktable.Release{Ref: ref, Lease: c.leaseID}
-	}, 0, time.Second, func(_ *call, a locktable.Answer) {
+	}, 0, time.Second, func(x *call, a locktable.Answer) {
 		if c.cycle != mine {
 			return
 		}
 		switch a := a.(type) {
 		case locktable.Done:
-			c.world.referee.released(l, asked)
+			c.world.referee.released(x, l, asked)
 			c.world.witness.told(c.acts, l, Done)
 			c.think()
 		case locktable.Refused:

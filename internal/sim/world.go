@@ -26,6 +26,7 @@ type World struct {
 	servers   []*server
 	clients   []*client
 	callers   []*unaryClient
+	quiet     []*quiet
 	resources map[string]*resource
 	referee   *referee
 	// witness is nil unless somebody wants to know what was asked and told.
@@ -128,6 +129,15 @@ func (w *World) play() {
 	}
 	w.at(w.plan.Calm, w.mend)
 	w.at(w.plan.Stop, w.audit)
+	if len(w.plan.Quiet) > 0 {
+		w.at(w.plan.Calm+quietAfter, w.overlooked)
+	}
+	for _, q := range w.plan.Quiet {
+		w.at(q.At, func() { w.asks(q) })
+	}
+	for _, x := range w.plan.WallSteps {
+		w.at(x.At, func() { w.stepWall(x) })
+	}
 	for _, f := range w.plan.Faults {
 		w.at(f.At, func() { w.strike(f) })
 	}

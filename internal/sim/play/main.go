@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/pawlproject/pawl/internal/sim"
 )
@@ -17,6 +18,8 @@ func main() {
 	if *story {
 		sim.WriteStory(os.Stdout, sim.Run(sim.Draw(*seed), true).Story)
 	}
+	// A world needs little memory and makes much garbage.
+	debug.SetGCPercent(400)
 	before := processorTime()
 	sum := sim.Many(*seed, *runs, func(seed uint64, f *sim.Failure) {
 		fmt.Printf("seed %d: %v\n  again: make sim SEED=%d RUNS=1\n", seed, f, seed)

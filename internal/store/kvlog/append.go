@@ -122,6 +122,10 @@ func (t *tenure) land(ctx context.Context, n uint64, batch []byte, put Txn) (int
 	if err != nil {
 		return 0, fmt.Errorf("batch %d: %w", n, err)
 	}
+	if put.What == WhatAppend && head.Epoch < t.epoch {
+		// This tenure's opening cut it away.
+		return 0, fmt.Errorf("%w: batch %d is in the store, of epoch %d, and was cut when this tenure was opened", store.ErrRolledBack, n, head.Epoch)
+	}
 	if head.Mark != (store.Mark{Epoch: t.epoch, Number: n, Nonce: t.nonce}) || !bytes.Equal(entry.Value, batch) {
 		return 0, fmt.Errorf("%w: batch %d is in the store, of epoch %d, and is not the one of this tenure", store.ErrDamaged, n, head.Epoch)
 	}
