@@ -63,11 +63,13 @@ type request struct {
 	try bool
 	// handle is the machine's, for an acquire.
 	handle *session.Request
-	// number under which it was asked last, 0: it was not; numbers are all of them, in
-	// that session.
+	// number under which it was asked last, 0: it was not, in that session. granted: the
+	// log has a grant to it.
 	number  uint64
-	numbers []uint64
 	session locktable.ID
+	granted bool
+	// done: nobody waits for it any more.
+	done bool
 	// lease is what a release or a check is about; nil for an acquire.
 	lease  *lease
 	check  bool

@@ -115,9 +115,11 @@ func (c *client) notes(m *linkpb.ClientMessage) {
 				w.tell(c.name, "asks #%d for %s, under ticket %v, in place of #%d", x.Number, r.name(), r.ticket(), x.GetAcquire().GetReplaces())
 				r.number, r.sent = x.Number, w.now
 				if r.session != c.session {
-					r.session, r.numbers = c.session, nil
+					r.session, r.granted = c.session, false
 				}
-				r.numbers = append(r.numbers, x.Number)
+				if r.lease == nil {
+					w.referee.line.asks(r)
+				}
 			}
 		}
 	}
@@ -136,14 +138,12 @@ func (r *request) is(x *linkpb.Request) bool {
 	return false
 }
 
-// was reports whether a request was ever asked under a number of this session.
-func (r *request) was(number uint64) bool { return slices.Contains(r.numbers, number) }
-
 func (c *client) remove(r *request) {
+	r.done = true
 	c.requests = slices.DeleteFunc(c.requests, func(x *request) bool { return x == r })
 }
 
-// asks sends a caller's question to the machine.
+// asksFor sends a caller's question to the machine.
 func (c *client) asksFor(r *request) {
 	r.asked = c.world.now
 	r.acts = c.note(r)

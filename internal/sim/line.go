@@ -16,13 +16,17 @@ type queue struct {
 	referee *referee
 	epoch   uint64
 	all     []*waiting
+	// requests are those of streams, by every number that they had.
+	requests map[asked]*request
 }
 
 type waiting struct {
 	to     locktable.Ref
 	number uint64
-	place  locktable.Place
-	told   time.Duration
+	// request is that of a stream.
+	request *request
+	place   locktable.Place
+	told    time.Duration
 }
 
 // leaves takes in an answer that leaves a server.
@@ -37,7 +41,11 @@ func (q *queue) leaves(s *server, reply *locktable.Reply) {
 	switch a := reply.Answer.(type) {
 	case locktable.Waiting:
 		q.remove(reply.To, reply.Number)
-		q.all = append(q.all, &waiting{to: reply.To, number: reply.Number, place: a.Place, told: r.world.now})
+		x := &waiting{to: reply.To, number: reply.Number, place: a.Place, told: r.world.now}
+		if on, ok := reply.To.(*stream); ok {
+			x.request = q.requests[asked{session: on.session, number: reply.Number}]
+		}
+		q.all = append(q.all, x)
 	case locktable.Granted, locktable.Refused:
 		q.remove(reply.To, reply.Number)
 	}
@@ -47,40 +55,39 @@ func (q *queue) remove(to locktable.Ref, number uint64) {
 	q.all = slices.DeleteFunc(q.all, func(x *waiting) bool { return x.to == to && x.number == number })
 }
 
+// asks takes in that a request is sent under a number.
+func (q *queue) asks(x *request) {
+	q.requests[asked{session: x.session, number: x.number}] = x
+}
+
 // stands returns what somebody waits for, if it does for sure: it has not gone
-// away, and its connection stands. session and key name the request.
-func (x *waiting) stands(r *referee) (want *wish, is asked, ok bool) {
+// away, and its connection stands. A request of a stream may have another number by
+// now; its place is the same.
+func (x *waiting) stands(r *referee) (want *wish, key locktable.ID, ok bool) {
 	switch to := x.to.(type) {
 	case *stream:
-		c := to.client
-		if to.over || to.swallowed || to.deaf || c.stream != to || c.life != to.clientLife {
-			return nil, asked{}, false
+		c, q := to.client, x.request
+		if to.over || to.swallowed || to.deaf || c.stream != to || c.life != to.clientLife ||
+			q == nil || q.done || q.granted || q.session != to.session {
+			return nil, key, false
 		}
-		for _, q := range c.requests {
-			// Under another number by now, perhaps: its place is the same.
-			if q.lease == nil && q.was(x.number) {
-				s := r.ledger.sessions[to.session]
-				granted := slices.ContainsFunc(q.numbers, func(n uint64) bool {
-					return r.ledger.asked[asked{session: to.session, number: n}] != 0
-				})
-				return &q.wish, asked{session: to.session, number: q.number}, s != nil && !s.over && !granted
-			}
-		}
+		s := r.ledger.sessions[to.session]
+		return &q.wish, key, s != nil && !s.over
 	case *call:
 		c := to.client
 		if to.answered || to.alone || to.overdue || to.settled || c.want == nil || c.life != to.clientLife {
-			return nil, asked{}, false
+			return nil, key, false
 		}
 		a := to.command.(locktable.Acquire)
 		if r.ledger.byLease[a.Lease] != nil {
-			return nil, asked{}, false
+			return nil, key, false
 		}
 		if s := r.ledger.sessions[a.Session]; a.Session != (locktable.ID{}) && (s == nil || s.over) {
-			return nil, asked{}, false
+			return nil, key, false
 		}
-		return &wish{names: a.Names, mode: a.Mode}, asked{key: a.RequestKey}, true
+		return &wish{names: a.Names, mode: a.Mode}, a.RequestKey, true
 	}
-	return nil, asked{}, false
+	return nil, key, false
 }
 
 // granted holds a grant against those who wait.
@@ -91,17 +98,23 @@ func (q *queue) granted(e *recordpb.Event, g *entry) {
 		return
 	}
 	at := r.ledger.at
-	place, known := q.place(e, g)
+	own := q.requests[asked{session: g.session, number: e.Request}]
+	if own != nil {
+		own.granted = true
+	}
+	place, known := q.place(e, own)
 	for _, x := range q.all {
+		if x.told >= at || own != nil && x.request == own {
+			continue
+		}
 		if known && (x.place.Epoch > place.Epoch || x.place.Epoch == place.Epoch && x.place.Sequence >= place.Sequence) {
 			continue
 		}
-		want, is, ok := x.stands(r)
-		if !ok || x.told >= at || x.asked(e, g) ||
-			is.key != (locktable.ID{}) && is.key == idOf(e.RequestKey) || q.is(x, e) {
+		want, key, ok := x.stands(r)
+		if !ok || q.is(x, e) || want.mode == locktable.Shared && g.mode == locktable.Shared {
 			continue
 		}
-		if r.ledger.asked[is] != 0 && is != (asked{}) || want.mode == locktable.Shared && g.mode == locktable.Shared {
+		if key != (locktable.ID{}) && (key == idOf(e.RequestKey) || r.ledger.asked[asked{key: key}] != 0) {
 			continue
 		}
 		for _, n := range want.names {
@@ -113,15 +126,6 @@ func (q *queue) granted(e *recordpb.Event, g *entry) {
 	}
 }
 
-// asked reports whether a grant is to the very request that waits, under whichever of
-// its numbers.
-func (x *waiting) asked(e *recordpb.Event, g *entry) bool {
-	to, ok := x.to.(*stream)
-	return ok && to.session == g.session && slices.ContainsFunc(to.client.requests, func(q *request) bool {
-		return q.was(x.number) && q.was(e.Request)
-	})
-}
-
 // is reports whether a grant is that of a request without a stream.
 func (q *queue) is(x *waiting, e *recordpb.Event) bool {
 	c, ok := x.to.(*call)
@@ -130,11 +134,11 @@ func (q *queue) is(x *waiting, e *recordpb.Event) bool {
 
 // place is where a request that is granted stood: as it was told, by the ticket
 // that it showed, or at the end.
-func (q *queue) place(e *recordpb.Event, g *entry) (locktable.Place, bool) {
+func (q *queue) place(e *recordpb.Event, own *request) (locktable.Place, bool) {
 	for _, x := range q.all {
 		switch to := x.to.(type) {
 		case *stream:
-			if to.session == g.session && x.number == e.Request && e.Request != 0 {
+			if own != nil && x.request == own && x.number == e.Request {
 				return x.place, true
 			}
 		case *call:
@@ -144,12 +148,8 @@ func (q *queue) place(e *recordpb.Event, g *entry) (locktable.Place, bool) {
 			}
 		}
 	}
-	for _, c := range q.referee.world.clients {
-		for _, r := range c.requests {
-			if c.session == g.session && r.number == e.Request {
-				return r.ticket(), r.ticket() != (locktable.Place{})
-			}
-		}
+	if own != nil && !own.done && own.number == e.Request && own.caller.client.session == own.session {
+		return own.ticket(), own.ticket() != (locktable.Place{})
 	}
 	// Nobody asks any more who could tell the ticket.
 	return locktable.Place{}, e.Request != 0

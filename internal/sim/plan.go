@@ -101,7 +101,7 @@ const (
 	purposeActiveTTLs
 	purposeFull
 	purposeCrowd
-	purposeStreams
+	purposeGreetings
 	purposeBounds
 	purposeWallSteps
 	purposeOneWay
@@ -148,21 +148,12 @@ func Draw(seed uint64) Plan {
 	drawActiveTTLs(&p)
 	drawFull(&p)
 	drawCrowd(&p)
-	drawStreams(&p)
+	drawGreetings(&p)
 	drawBounds(&p)
 	drawWallSteps(&p)
 	drawOneWay(&p)
 	drawQuiet(&p)
 	return p
-}
-
-// drawStreams has greetings be late in some worlds, and waiters be renumbered early.
-func drawStreams(p *Plan) {
-	r := rand.New(rand.NewPCG(p.Seed, purposeStreams))
-	p.Spread = pick[uint64](r, 0, 4, 8, 16)
-	if p.Weather != (Weather{}) && r.IntN(2) == 0 {
-		p.Weather.Late = 0.3 * r.Float64()
-	}
 }
 
 // drawActiveTTLs has servers of one cell differ in their active-ttl, in some worlds.

@@ -34,7 +34,7 @@ type stream struct {
 	// swallowed: everything is lost and nobody is told; lostUp, lostDown: what goes one
 	// way is.
 	swallowed, lostUp, lostDown bool
-	known     bool
+	known                       bool
 	// held: the greeting is kept until the server serves.
 	held bool
 
