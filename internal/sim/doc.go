@@ -1,11 +1,11 @@
 // Package sim is a whole world in one thread under one seed: servers, clients,
 // clocks, a network, a store, guarded resources, and the faults of all of them.
-// It runs the real lock table, the real step of the cell, the real store
-// protocol, the real trust window and the real guard rule.
+// It runs the code that ships: the SDK's session with its trust window, the link's
+// language, the lock table, the step of the cell, the store protocol, the guard rule.
 //
 //	plan (drawn from the seed) ──► world: one heap of events, one true time
 //	                                 │
-//	   clients ⇄ network ⇄ servers ⇄ wire ⇄ disk        resources
+//	   callers ── session ⇄ network ⇄ wire ── cell ── kvlog ⇄ disk      resources
 //	                                 │
 //	                              referee: watches the disk, the answers, what
 //	                              holders believe and what resources take
@@ -15,8 +15,10 @@
 // again, as small as it could be made, with a time line.
 //
 // It does not promise to find what no event order of its own can show: real
-// sockets, real disks and real schedulers are tested elsewhere. The loop that
-// waits (cell's run.go) and the SDK's core are imitated here, not run.
+// sockets, real disks and real schedulers are tested elsewhere. What is imitated here
+// is network (stream.go), disk (disk.go) and time (clocks.go), and the goroutines
+// around the code that ships: the loops of client and cell, the intake, streams and
+// calls. docs/proof.md lists it.
 //
 // What callers asked and were told can be recorded as well (Record), for
 // checkers that know nothing of what happens inside.

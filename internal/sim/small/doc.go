@@ -10,8 +10,9 @@
 // real store protocol (kvlog over memstore.Disk), the real trust window and the
 // real rule of the guards. What surrounds them is small: time goes by in quarters
 // of the TTL, a connection is a queue each way, a message that never arrives is a
-// lost one, a client that does nothing is a paused one, and a server's loop and
-// the SDK are a few lines each.
+// lost one, and a client that does nothing is a paused one. A server's loop is a few
+// lines. So is a client, on purpose: it may say at any time whatever the protocol lets a
+// client say, which is more than the SDK ever does. Package sim runs the SDK's own code.
 //
 // It promises:
 //
