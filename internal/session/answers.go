@@ -34,13 +34,13 @@ func (m *Machine) reply(x *linkpb.Reply) {
 
 func (m *Machine) granted(r *Request, g *linkpb.Granted) {
 	token := guard.Token(g.Token)
-	holds := holdsOf(r.wish, g, m.cell)
-	if !token.Valid() || holds == nil || m.leases[token] != nil {
+	l := &Lease{Token: token}
+	l.Holds = holdsOf(l.one[:0], r.wish, g, m.cell)
+	if !token.Valid() || l.Holds == nil || m.leases[token] != nil {
 		m.failed(nonsense)
 		return
 	}
 	m.highest = max(m.highest, token)
-	l := &Lease{Token: token, Holds: holds}
 	m.remove(r)
 	m.leases[token] = l
 	m.effect(Effect{Do: Grant, Ref: r.ref, Lease: l})

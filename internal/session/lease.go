@@ -21,6 +21,8 @@ type Lease struct {
 	why *Why
 	// release is the request that is under way.
 	release *Request
+	// one is room for Holds, which mostly has one.
+	one [1]Hold
 }
 
 // Hold is one name of a lease. Slot is 0 when the name is no semaphore.
@@ -61,13 +63,12 @@ func (l *Lease) over() *Why {
 	return l.why
 }
 
-// holdsOf reads what was granted, in the order of the names; nil when it is not what
-// was asked for.
-func holdsOf(asked *Wish, g *linkpb.Granted, cell string) []Hold {
+// holdsOf reads what was granted into holds, in the order of the names; nil when it is
+// not what was asked for.
+func holdsOf(holds []Hold, asked *Wish, g *linkpb.Granted, cell string) []Hold {
 	if len(g.Fences) != len(asked.Names) {
 		return nil
 	}
-	holds := make([]Hold, 0, len(asked.Names))
 	for _, name := range asked.Names {
 		i := slices.IndexFunc(g.Fences, func(f *linkpb.Fence) bool { return f.Name == name })
 		if i < 0 {
