@@ -235,10 +235,8 @@ func (c *client) carryOut() {
 		}
 	}
 	for m := c.machine.Message(); m != nil; m = c.machine.Message() {
-		for _, part := range c.parts(m) {
-			c.notes(part)
-			c.stream.send(part)
-		}
+		c.notes(m)
+		c.stream.put(m)
 	}
 	if was := c.up; c.machine.Up() != was {
 		if c.up = !was; c.up {

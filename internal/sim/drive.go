@@ -79,22 +79,12 @@ func (c *client) dial(a *session.Attempt) {
 	i := slices.IndexFunc(w.servers, func(s *server) bool { return s.name == a.Server })
 	x := &stream{
 		world: w, client: c, server: w.servers[i], clientLife: c.life, serverLife: w.servers[i].life,
-		attempt: a, session: c.session, generation: a.Hello.Generation,
+		attempt: a, session: c.session, generation: a.Hello.Generation, slow: chance(c.network, 0.25),
 	}
 	x.packer.Front = x
 	c.stream, c.dialledAt = x, w.now
 	w.referee.promises.asked(c.session, durationOf(a.Hello.TtlNano))
 	x.greet()
-}
-
-// parts are what a message is sent as: mostly whole.
-func (c *client) parts(m *linkpb.ClientMessage) (all []*linkpb.ClientMessage) {
-	for m != nil {
-		var first *linkpb.ClientMessage
-		first, m = session.Split(m)
-		all = append(all, first)
-	}
-	return all
 }
 
 // notes takes down what is sent, for the referee.

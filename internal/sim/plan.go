@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/cell"
@@ -165,6 +166,11 @@ func drawActiveTTLs(p *Plan) {
 	for range p.Servers {
 		p.ActiveTTLs = append(p.ActiveTTLs, pick(r, p.ActiveTTL, p.ActiveTTL/2, p.ActiveTTL*2))
 	}
+}
+
+// longestActiveTTL is the longest that a server waits for the store.
+func (p *Plan) longestActiveTTL() time.Duration {
+	return slices.Max(append([]time.Duration{p.ActiveTTL}, p.ActiveTTLs...))
 }
 
 // activeTTL of a server.

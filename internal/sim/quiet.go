@@ -168,7 +168,8 @@ func (q *quiet) release() {
 }
 
 const (
-	// quietAfter is how long after the faults a request is served at once.
+	// quietAfter is how long after the faults a request is served at once, when the
+	// store has answered all that was asked before, for which it has an active-ttl.
 	quietAfter = 2 * time.Second
 	quietEvery = 500 * time.Millisecond
 )

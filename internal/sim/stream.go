@@ -34,9 +34,11 @@ type stream struct {
 	// swallowed: everything is lost and nobody is told; lostUp, lostDown: what goes one
 	// way is.
 	swallowed, lostUp, lostDown bool
-	known                       bool
 	// held: the greeting is kept until the server serves.
 	held bool
+	// slow: what is to be sent gathers for a moment, as behind a sender that is busy.
+	slow    bool
+	pending []*linkpb.ClientMessage
 
 	packer wire.Packer
 	items  []wire.Item
@@ -194,7 +196,6 @@ func (x *stream) arrive() {
 		// Nothing was asked in it before.
 		x.world.referee.promises.asked(x.session, durationOf(h.TtlNano))
 	}
-	x.known = true
 	s.streams = append(s.streams, x)
 	if x.client.stream == x {
 		x.world.referee.times.hears(s, x)
@@ -215,6 +216,33 @@ func (x *stream) turnAway() {
 
 func (x *stream) speaker() cell.Speaker {
 	return cell.Speaker{Ref: x, Session: x.session, Generation: x.generation}
+}
+
+// put sends a message, or has it gather with others.
+func (x *stream) put(m *linkpb.ClientMessage) {
+	waits := len(x.pending) > 0
+	x.pending = session.Gather(x.pending, m)
+	switch {
+	case !x.slow:
+		x.sendPending()
+	case !waits:
+		x.world.after(&x.client.process, between(x.client.network, 0, 3*time.Millisecond), x.sendPending)
+	}
+}
+
+func (x *stream) sendPending() {
+	all := x.pending
+	x.pending = nil
+	if x.deaf {
+		return
+	}
+	for _, m := range all {
+		for m != nil {
+			var first *linkpb.ClientMessage
+			first, m = session.Split(m)
+			x.send(first)
+		}
+	}
 }
 
 // send carries a message to the server, which takes it apart.

@@ -130,7 +130,7 @@ func (w *World) play() {
 	w.at(w.plan.Calm, w.mend)
 	w.at(w.plan.Stop, w.audit)
 	if len(w.plan.Quiet) > 0 {
-		w.at(w.plan.Calm+quietAfter, w.overlooked)
+		w.at(w.plan.Calm+quietAfter+w.plan.longestActiveTTL(), w.overlooked)
 	}
 	for _, q := range w.plan.Quiet {
 		w.at(q.At, func() { w.asks(q) })
