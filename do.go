@@ -91,6 +91,7 @@ func (l *Lease) conclude(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(said, errOverdue) && overdue == nil:
+		// The deadline passed while the release waited, after the work had returned.
 	case errors.Is(said, ErrLost), errors.Is(said, ErrBroken):
 		return joined(err, said, errors.Unwrap(said))
 	case overdue != nil && !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrReleased):

@@ -43,12 +43,13 @@
 //
 // # How it is made
 //
-//	callers ──intake──▶ loop ─▶ core (pure) ─▶ stream ══gRPC══▶ server
-//	callers ◀──answers──────────────┘  ▲          │
-//	                                   └──lines───┘
+//	callers ──intake──▶ loop ─▶ session.Machine (pure) ─▶ stream ══gRPC══▶ server
+//	callers ◀──answers───────────────────┘       ▲           │
+//	                                             └──lines────┘
 //
-// One goroutine per client, the loop, owns the core, which holds all the state
-// and makes all decisions from the time and the input that it is given. The
+// One goroutine per client, the loop, owns a session.Machine (internal/session),
+// which holds all the state and makes all decisions from the time and the input
+// that it is given; the loop makes leases, contexts and errors of them. The
 // loop never blocks, so that a deadline is seen in time; a stream that is stuck
 // is dropped and another one begun.
 package pawl

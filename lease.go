@@ -37,25 +37,22 @@ const (
 	leaseEnded
 )
 
-// standing is a session's deadline as its leases see it.
-type standing struct{ p atomic.Pointer[promise] }
-
-type promise struct {
-	from clock.Reading
-	span time.Duration
+// standing is a session's deadline as its leases see it; nil: the session is over.
+type standing struct {
+	p atomic.Pointer[session.Deadline]
 }
 
-func (s *standing) extend(from clock.Reading, span time.Duration) { s.p.Store(&promise{from, span}) }
+func (s *standing) extend(d session.Deadline) { s.p.Store(&d) }
 
 func (s *standing) end() { s.p.Store(nil) }
 
 // left returns the time until the deadline and how long it is at best.
 func (s *standing) left(now clock.Reading) (remaining, span time.Duration) {
-	p := s.p.Load()
-	if p == nil {
+	d := s.p.Load()
+	if d == nil {
 		return 0, 0
 	}
-	return max(p.span-now.Longer(p.from), 0), p.span
+	return d.Left(now), d.Span
 }
 
 func (c *Client) newLease(q *call, of *session.Lease) *Lease {
@@ -181,7 +178,7 @@ func (l *Lease) Check(ctx context.Context) error {
 	return l.because("check", err)
 }
 
-// Release gives the lease back; whoever waits next is granted it. The lease's
+// Release gives the lease back; the next waiter is granted it. The lease's
 // context ends before anything is sent, so that nobody goes on under it. nil:
 // the server has released it, or had done so before: twice is fine. ErrLost,
 // ErrBroken: it had ended already, somebody else may hold the name. ErrClosed:

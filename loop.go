@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -75,18 +76,20 @@ func (c *Client) run() {
 		var first lineEvent
 		select {
 		case <-c.intake.ready:
-			// Whoever is about to ask can still do so: one turn and one message serve
-			// them all.
+			// Other callers that are about to ask can still do so: one turn and one message
+			// serve them all.
 			runtime.Gosched()
 		case first = <-c.lines:
 		case <-timer.C():
 			armed = 0
 		}
-		// One reading a turn, taken after what arrived had arrived.
+		// The clock is read once a turn. A message that arrives later in the turn is judged
+		// by this earlier reading; renewals count from their sending, so no deadline gets
+		// later by that.
+		ops = c.intake.take(ops)
 		c.machine.At(c.clock.Now())
 		c.heard(first)
 		c.hear()
-		ops = c.intake.take(ops)
 		for _, o := range ops {
 			c.perform(o)
 		}
@@ -120,7 +123,7 @@ func (c *Client) hear() {
 func (c *Client) heard(e lineEvent) {
 	switch {
 	case e.why != nil:
-		c.machine.Broken(e.id, e.why, e.away)
+		c.machine.Disconnected(e.id, e.why)
 	case e.message != nil:
 		c.machine.Heard(e.id, e.message)
 	}
@@ -195,14 +198,13 @@ func (c *Client) effect(e *session.Effect) {
 	case session.Yield:
 		e.Lease.Of.(*Lease).cancel(errorOf(e.Why))
 	case session.Trust:
-		c.standing.extend(e.From, e.Span)
+		c.standing.extend(e.Deadline)
 	case session.Begin:
 		c.standing.end()
 		c.standing = &standing{}
 	case session.Opened:
 		if c.opened != nil {
-			id, _ := c.machine.Session()
-			c.opened(id)
+			c.opened(c.machine.Session())
 		}
 	case session.HangUp:
 		if c.stream != nil {
@@ -220,11 +222,17 @@ func (c *Client) effect(e *session.Effect) {
 	case session.Trace:
 		now, _ := c.machine.Now()
 		e.Ref.(*call).trace.taken(e.Number, now)
+	default:
+		panic(fmt.Sprintf("pawl: a session wants %d done, which nobody knows", e.Do))
 	}
 }
 
+var eventKinds = map[session.EventKind]EventKind{
+	session.Safe: Safe, session.Jeopardy: Jeopardy, session.Lost: Lost, session.RolledBack: StoreRolledBack,
+}
+
 func (c *Client) happen(e *session.Event) {
-	event := Event{Kind: EventKind(e.Kind), Remaining: e.Remaining, Leases: e.Leases, Err: errorOf(e.Why)}
+	event := Event{Kind: eventKinds[e.Kind], Remaining: e.Remaining, Leases: e.Leases, Err: errorOf(e.Why)}
 	post(c.events, event)
 	if c.log != nil {
 		post(c.log, event)

@@ -50,7 +50,7 @@ func TestWhoSentUsIsTold(t *testing.T) {
 	if a.Server != "b:1" || !strings.HasPrefix(text, "no TLS with the server at b:1: not for b; the server at a:1 named this one as the active server") {
 		t.Errorf("%s: it says %q", a.Server, text)
 	}
-	m.Broken(a.ID, explain(a, failing), denied(failing))
+	m.Disconnected(a.ID, explain(a, failing))
 	if trouble := errorOf(m.Trouble()); trouble == nil || trouble.Error() != text {
 		t.Errorf("the trouble is %v", trouble)
 	}

@@ -36,8 +36,6 @@ type lineEvent struct {
 	id      uint64
 	message *linkpb.ServerMessage
 	why     *session.Why
-	// away: the server will not have this caller at all.
-	away bool
 }
 
 // stream is one attempt to reach a server and what comes of it. It decides
@@ -63,7 +61,7 @@ func (c *Client) open(a *session.Attempt) *stream {
 		defer s.cancel()
 		err := s.run()
 		if s.ctx.Err() == nil {
-			s.deliver(lineEvent{why: explain(s.attempt, err), away: denied(err)})
+			s.deliver(lineEvent{why: explain(s.attempt, err)})
 		}
 	})
 	return s
@@ -225,11 +223,6 @@ func receiveError(st attachStream, err error) error {
 		return why
 	}
 	return err
-}
-
-func denied(err error) bool {
-	code := status.Code(err)
-	return code == codes.Unauthenticated || code == codes.PermissionDenied
 }
 
 // activeLink is where a refused call was told to go.

@@ -6,12 +6,15 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Speaker is who speaks on a stream, as its commands name it.
+// Speaker is the stream that commands come from: what each of them carries.
 type Speaker struct {
-	Ref        locktable.Ref
+	// Ref gets the answers.
+	Ref locktable.Ref
+	// Session is the hash of the session's id, Generation that of the stream, from 1.
 	Session    locktable.ID
 	Generation uint64
-	Identity   string
+	// Identity of the caller; empty where callers have none.
+	Identity string
 }
 
 // Attach is the command of a greeting; opens: it opens the speaker's session.
@@ -64,7 +67,7 @@ func (s Speaker) Urgent(m *Message) []locktable.Command {
 	return urgent
 }
 
-// Acquires are those of a message, which the call fills in.
+// Acquires fills in the stream's fields of the message's acquires and returns them.
 func (s Speaker) Acquires(m *Message) []locktable.Acquire {
 	for i := range m.Acquires {
 		a := &m.Acquires[i]
@@ -73,9 +76,9 @@ func (s Speaker) Acquires(m *Message) []locktable.Acquire {
 	return m.Acquires
 }
 
-// finished is the number below which every request is finished as far as the table
-// may know before it has decided this message's acquires. An acquire that replaces an
-// older number has its place from there, or gives back what was granted to it.
+// finished is the number below which the table may forget requests before it has
+// decided this message's acquires. A number that one of them replaces must be known
+// until then: its place, or its lease, is taken from there.
 func (m *Message) finished() uint64 {
 	n := m.Finished
 	for i := range m.Acquires {

@@ -97,7 +97,7 @@ func attach(t testing.TB, c linkpb.LinkClient, first *linkpb.ClientMessage) clie
 }
 
 func hello() *linkpb.Hello {
-	return &linkpb.Hello{Version: wire.Version, Generation: 1, TtlNano: int64(10 * time.Second)}
+	return &linkpb.Hello{Version: linkpb.Version, Generation: 1, TtlNano: int64(10 * time.Second)}
 }
 
 func recv(t testing.TB, st clientStream) *linkpb.ServerMessage {
@@ -115,8 +115,8 @@ func TestGreetings(t *testing.T) {
 		refused string
 	}{
 		"ours":              {func(*linkpb.Hello) {}, ""},
-		"the next version":  {func(h *linkpb.Hello) { h.Version = wire.Version + 1 }, ""},
-		"the one after":     {func(h *linkpb.Hello) { h.Version = wire.Version + 2 }, "version 3"},
+		"the next version":  {func(h *linkpb.Hello) { h.Version = linkpb.Version + 1 }, ""},
+		"the one after":     {func(h *linkpb.Hello) { h.Version = linkpb.Version + 2 }, "version 3"},
 		"no version":        {func(h *linkpb.Hello) { h.Version = 0 }, "version 0"},
 		"no generation":     {func(h *linkpb.Hello) { h.Generation = 0 }, "generation"},
 		"a short id":        {func(h *linkpb.Hello) { h.Session = []byte("short") }, "session id of 5 bytes"},
@@ -136,7 +136,7 @@ func TestGreetings(t *testing.T) {
 				switch {
 				case c.refused == "":
 					w := m.Welcome
-					if w == nil || len(w.Session) != 16 || w.Version != wire.Version || w.Cell == "" || w.Epoch != 1 || w.TtlNano == 0 {
+					if w == nil || len(w.Session) != 16 || w.Version != linkpb.Version || w.Cell == "" || w.Epoch != 1 || w.TtlNano == 0 {
 						t.Errorf("answer: %v", m)
 					}
 				case m.Closed.GetReason() != linkpb.Reason_REASON_INVALID || !strings.Contains(m.Closed.Message, c.refused):

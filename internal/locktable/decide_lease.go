@@ -31,12 +31,14 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 			t.serve(now, l, d)
 		}
 	}
-	// moved: it was taken before, and takes no more room than it had.
+	// moved: it replaces an equal request, so it is exempt from the limits that the old
+	// one has passed.
 	moved := false
 	if c.Replaces != 0 && s != nil {
 		var left []*lock
 		c.Ticket, left, moved = t.replace(now, s, c, args, d)
-		// Once this one stands there, or does not: it may want other names.
+		// Served at the end, when this acquire has its place or was refused: it may name
+		// others than the old one.
 		defer t.serve(now, nil, d, left...)
 	}
 	if !moved {

@@ -1,9 +1,9 @@
 package locktable
 
-// replace ends the request that another one takes the place of, and returns the
-// place and the names that were waited for there, which are to be served. A
-// place is given on once: the old number is finished then. same: the old request
-// was there, and asked for the same.
+// replace removes the request that c.Replaces names and finishes its number, so that
+// its place is given on only once. It returns that place, the names it waited for,
+// which the caller serves afterwards, and whether the old request was there and asked
+// for the same.
 func (t *Table) replace(now Now, s *session, c Acquire, args uint64, d *Decided) (place Place, left []*lock, same bool) {
 	low := max(s.finished, s.finishedUp)
 	_, done := s.done[c.Replaces]
@@ -17,7 +17,8 @@ func (t *Table) replace(now Now, s *session, c Acquire, args uint64, d *Decided)
 		return w.place, w.locks, w.args == args
 	}
 	if l := s.granted[c.Replaces]; l != nil {
-		// It is still its turn: what this frees is served when it has its place again.
+		// It is still its turn: the new request is decided before what this frees is
+		// served, since serve only queues while t.serving is set.
 		t.serving = true
 		t.release(now, l, d)
 		t.serving = false

@@ -16,16 +16,24 @@ func (m *Machine) reply(x *linkpb.Reply) {
 	}
 	switch w := x.What.(type) {
 	case *linkpb.Reply_Granted:
-		if r.kind == acquires {
-			m.granted(r, w.Granted)
+		if r.kind != acquires {
+			m.failed(nonsense)
+			return
 		}
+		m.granted(r, w.Granted)
 	case *linkpb.Reply_Waiting:
+		if r.kind != acquires {
+			m.failed(nonsense)
+			return
+		}
 		r.ticket = w.Waiting.Ticket
 		m.moved(r)
-		if r.ref != nil {
-			m.effect(Effect{Do: Meet, Ref: r.ref})
-		}
+		m.effect(Effect{Do: Meet, Ref: r.ref})
 	case *linkpb.Reply_Done:
+		if r.kind == acquires {
+			m.failed(nonsense)
+			return
+		}
 		m.done(r)
 	case *linkpb.Reply_Refused:
 		m.refusedBy(r, w.Refused)
@@ -121,7 +129,7 @@ func (m *Machine) releaseGone(r *Request) {
 	if m.leases[r.lease.Token] == r.lease {
 		m.drop(r.lease, gone)
 	}
-	m.decide(r, r.lease.why)
+	m.decide(r, r.lease.over())
 }
 
 func (m *Machine) refusedAcquire(r *Request, w *linkpb.Refused) {

@@ -5,15 +5,20 @@
 //
 //	callers ──► Acquire, Release, Check, SetTTL, Observe …
 //	                   │
-//	servers ──► Heard, Broken ──► Machine ──► Effects: answers, ends of leases, dial, hang up
+//	servers ──► Heard, Disconnected ► Machine ──► Effects: answers, ends of leases, dial, hang up
 //	                   │                 └──► Message: what goes to the server
 //	time ────────► At, Tick, Wake
+//
+// Files: machine.go the state and the turn; line.go the connection; requests.go,
+// answers.go, renumber.go what is asked and answered; lease.go, watches.go what is held
+// and observed; stay.go and ttl.go the session and its deadline; effects.go and why.go
+// what comes out; close.go the end; split.go messages on their way.
 //
 // Its driver is a loop:
 //
 //	for {
 //		wait until something arrives, or Wake is over
-//		m.At(clock.Now())                       // one reading a turn, after what arrived
+//		m.At(clock.Now())                       // one reading a turn
 //		m.Heard(…), m.Acquire(…), …             // all that has arrived
 //		m.Tick()                                // what is due
 //		for _, e := range m.Effects() { … }     // in order; more than once if that asks for more

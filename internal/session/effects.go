@@ -25,10 +25,19 @@ type Effect struct {
 	Leader  *Leader
 	// Number of a request.
 	Number uint64
-	// From and Span say until when the session's leases are trusted.
+	// Deadline until which the session's leases are trusted.
+	Deadline Deadline
+}
+
+// Deadline is how long the leases of a session are trusted: Span after From. The zero
+// Deadline has passed.
+type Deadline struct {
 	From clock.Reading
 	Span time.Duration
 }
+
+// Left is the time until the deadline, never negative.
+func (d Deadline) Left(now clock.Reading) time.Duration { return max(d.Span-now.Longer(d.From), 0) }
 
 // Do is what an effect is about.
 type Do uint8
@@ -48,7 +57,7 @@ const (
 	End
 	// Yield: the Lease is to be released; it is still held.
 	Yield
-	// Trust: the leases of the present session are trusted for Span after From.
+	// Trust: the leases of the present session are trusted until Deadline.
 	Trust
 	// Begin: leases that are granted from now on belong to a new session; those of the
 	// one before are trusted no more.

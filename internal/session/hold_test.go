@@ -35,9 +35,9 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 			Reason: linkpb.Reason_REASON_UNAVAILABLE, ActiveLink: to,
 		}})
 	}
-	broken := func() { m.Broken(attempt, &Why{Kind: Network, Err: errors.New("refused")}, false) }
+	broken := func() { m.Disconnected(attempt, &Why{Kind: Network, Err: errors.New("refused")}) }
 	welcomed := func() {
-		id, _ := m.Session()
+		id := m.Session()
 		if id == nil {
 			id = make([]byte, 16)
 		}

@@ -44,11 +44,12 @@ type line struct {
 	cancels []uint64
 }
 
-// Attempt is one try to reach a server: give up the sessions in Closing, greet.
+// Attempt is one try: close the sessions in Closing, then greet Server.
 type Attempt struct {
 	ID     uint64
 	Server string
-	// SentBy is the server that sent us there; empty: it is of the list.
+	// SentBy is the server that redirected us to Server; empty: Server is one of
+	// Settings.Servers.
 	SentBy  string
 	Hello   *linkpb.Hello
 	Closing [][]byte
@@ -122,7 +123,7 @@ func (m *Machine) attemptTime() time.Duration {
 func (m *Machine) hello() *linkpb.Hello {
 	m.generation++
 	h := &linkpb.Hello{
-		Version: 1, Cell: m.cell, HighestToken: uint64(m.highest),
+		Version: linkpb.Version, Cell: m.cell, HighestToken: uint64(m.highest),
 		Session: m.id, Generation: m.generation, TtlNano: int64(m.wantTTL), Label: m.label,
 		NextNumber: m.next,
 	}
@@ -203,10 +204,10 @@ func (m *Machine) crowdedOut(why *Why) {
 }
 
 func (m *Machine) answerOpening(why *Why) {
-	for _, r := range m.opening {
+	for _, r := range m.openCallers {
 		m.answer(r, why)
 	}
-	m.opening = nil
+	m.openCallers = nil
 }
 
 func (m *Machine) backoff() time.Duration {
@@ -307,12 +308,11 @@ func (m *Machine) up(epoch uint64) {
 	m.refused = false
 }
 
-// Broken takes in that an attempt, or what came of it, has ended. away: the server
-// will not have this client at all.
-func (m *Machine) Broken(attempt uint64, why *Why, away bool) {
+// Disconnected handles the end of an attempt, or of the stream that came of it.
+func (m *Machine) Disconnected(attempt uint64, why *Why) {
 	switch {
 	case m.line.state == lineDown || attempt != m.line.id:
-	case away:
+	case why.denied():
 		m.turnedAway(why)
 	default:
 		m.unreached()
@@ -321,7 +321,7 @@ func (m *Machine) Broken(attempt uint64, why *Why, away bool) {
 	}
 }
 
-// Heard takes in what the server of an attempt says.
+// Heard handles what the server of an attempt says.
 func (m *Machine) Heard(attempt uint64, x *linkpb.ServerMessage) {
 	switch {
 	case m.line.state == lineDown || attempt != m.line.id:

@@ -17,10 +17,10 @@ type Settings struct {
 	// TTL is asked for, from 1 s to 24 h; SetTTL changes it.
 	TTL   time.Duration
 	Label string
-	// Jitter returns a number in [0, 1).
+	// Jitter returns a random number in [0, 1), which spreads renewals and retries.
 	Jitter func() float64
 	// Spread is how far the numbers of unfinished requests may lie apart before
-	// waiters are renumbered; 0: SpreadMin.
+	// waiters are renumbered; 0 means SpreadMin.
 	Spread uint64
 }
 
@@ -36,7 +36,8 @@ type Machine struct {
 
 	start clock.Reading
 	now   clock.Reading
-	// t is the time since start, for everything that is no promise.
+	// t is the time since New; it never runs back. Pauses and time-outs count by it,
+	// deadlines by now.
 	t time.Duration
 
 	// cell and highest are what was seen; they outlive sessions.
@@ -59,9 +60,8 @@ type Machine struct {
 	againAt, sweepAt time.Duration
 	leases           map[guard.Token]*Lease
 	watches          watches
-	// opening are the calls that wait for the first session, settings those that wait
-	// for the TTL to be confirmed.
-	opening, settings []Ref
+	// openCallers wait for the first session, ttlCallers for the TTL to be confirmed.
+	openCallers, ttlCallers []Ref
 
 	closing  bool
 	closeBy  time.Duration
@@ -263,16 +263,11 @@ func (m *Machine) Finished() (finished, confirmed bool) { return m.finished, !m.
 // Trouble is what is wrong with the connection; nil: nothing is known to be.
 func (m *Machine) Trouble() *Why { return m.line.trouble }
 
-// Now is the machine's time: the reading of the present turn, and how long after New
-// it lies at best.
+// Now is the reading of the present turn, and the time since New, which never runs back.
 func (m *Machine) Now() (clock.Reading, time.Duration) { return m.now, m.t }
 
-// Session is the id of the present session, nil while there is none, Generation that
-// of its newest stream.
-func (m *Machine) Session() (id []byte, generation uint64) { return m.id, m.generation }
+// Session is the id of the present session; nil: none is open.
+func (m *Machine) Session() []byte { return m.id }
 
-// Remaining is how long the session is trusted.
-func (m *Machine) Remaining() time.Duration { return m.window.Remaining(m.now) }
-
-// Up reports whether a server has greeted the present stream.
+// Up reports whether a stream stands and was welcomed.
 func (m *Machine) Up() bool { return m.line.state == lineUp }

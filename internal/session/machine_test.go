@@ -135,8 +135,8 @@ func TestEverybodyIsAnsweredOnceByClose(t *testing.T) {
 	if finished, confirmed := s.m.Finished(); !finished || confirmed {
 		t.Errorf("finished %t, confirmed %t", finished, confirmed)
 	}
-	if id, _ := s.m.Session(); id == nil || strings.Contains(text(s.m.Trouble()), "closed") {
-		t.Errorf("session %q, trouble %s", id, text(s.m.Trouble()))
+	if s.m.Session() == nil || strings.Contains(text(s.m.Trouble()), "closed") {
+		t.Errorf("session %q, trouble %s", s.m.Session(), text(s.m.Trouble()))
 	}
 }
 
@@ -160,7 +160,7 @@ func TestReleaseWithoutAnAnswerWaitsForTheDeadline(t *testing.T) {
 		step()
 	}
 	s.takeTurn("release 5")
-	from, deadline := now, now+int(s.m.Remaining()/time.Millisecond)
+	from, deadline := now, now+int(s.m.window.Remaining(s.m.now)/time.Millisecond)
 	for c := s.calls[1]; !c.answered; {
 		step()
 	}

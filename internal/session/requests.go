@@ -141,7 +141,7 @@ func (m *Machine) Open(ref Ref) {
 	case m.id != nil:
 		m.answer(ref, nil)
 	default:
-		m.opening = append(m.opening, ref)
+		m.openCallers = append(m.openCallers, ref)
 	}
 }
 

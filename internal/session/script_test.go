@@ -57,9 +57,8 @@ type script struct {
 	// attempt is the newest one. stream: it could carry a message.
 	attempt *Attempt
 	stream  bool
-	// from and span are what leases were told of their trust.
-	from clock.Reading
-	span time.Duration
+	// deadline is what leases were told of their trust.
+	deadline Deadline
 	// turn is what came of the present turn, out what came and was not expected yet.
 	turn []told
 	out  []string
@@ -253,7 +252,7 @@ func (s *script) input(f []string) {
 		s.m.Close(time.Second)
 	case "welcome":
 		w := &linkpb.Welcome{Cell: "cell-1", TtlNano: int64(span(f[1]))}
-		if w.Session, _ = s.m.Session(); w.Session == nil {
+		if w.Session = s.m.Session(); w.Session == nil {
 			w.Session = fmt.Append(nil, "s", s.attempt.ID)
 		}
 		for _, a := range f[2:] {
@@ -267,14 +266,16 @@ func (s *script) input(f []string) {
 	case "renewed":
 		ttl := 3 * time.Second
 		if len(f) > 2 {
-			ttl, _ = time.ParseDuration(f[2])
+			ttl = spanOrNone(f[2])
 		}
-		beat, _ := time.ParseDuration(arg(3))
+		beat := time.Duration(0)
+		if len(f) > 3 {
+			beat = spanOrNone(f[3])
+		}
 		s.hear(&linkpb.ServerMessage{Renewal: number(f[1]), TtlNano: int64(ttl), BeatNano: int64(beat)})
 	case "left":
-		left, now := s.m.Remaining(), clock.Reading{}
-		now, _ = s.m.Now()
-		if told := max(s.span-now.Longer(s.from), 0); told != left || left/time.Millisecond != time.Duration(number(f[1])) {
+		left := s.m.window.Remaining(s.m.now)
+		if told := s.deadline.Left(s.m.now); told != left || left/time.Millisecond != time.Duration(number(f[1])) {
 			s.t.Fatalf("%v are left (%v for its leases), not %s ms", left, told, f[1])
 		}
 	case "ttl":
@@ -323,7 +324,7 @@ func (s *script) input(f []string) {
 	case "closed":
 		s.hear(&linkpb.ServerMessage{Closed: &linkpb.Closed{Reason: reasonNamed(arg(1)), ActiveLink: arg(2)}})
 	case "down":
-		s.m.Broken(s.attempt.ID, &Why{Kind: Network, Err: errors.New("broken pipe")}, false)
+		s.m.Disconnected(s.attempt.ID, &Why{Kind: Network, Err: errors.New("broken pipe")})
 	case "pass":
 		s.m.next += number(f[1])
 	default:
@@ -419,9 +420,9 @@ func (s *script) effect(e *Effect) {
 	case Yield:
 		s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Why)))
 	case Trust:
-		s.from, s.span = e.From, e.Span
+		s.deadline = e.Deadline
 	case Begin:
-		s.span = 0
+		s.deadline = Deadline{}
 	case HangUp:
 		s.stream = false
 		s.say(hangUps, 0, "hang up")
@@ -461,4 +462,12 @@ func (s *script) answer(c *call, l *Lease, why *Why) {
 	} else {
 		s.say(callers, c.index, fmt.Sprintf("call %d: %s", c.index, text(why)))
 	}
+}
+
+// spanOrNone reads a time; "none" is what a server does not say.
+func spanOrNone(s string) time.Duration {
+	if s == "none" {
+		return 0
+	}
+	return span(s)
 }

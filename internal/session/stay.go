@@ -38,16 +38,16 @@ func (m *Machine) showState() {
 	}
 }
 
-// renew sends a renewal when one is due, a tenth early or late so that many
-// clients do not fall into step, but for the server's beat.
+// renew sends a renewal when one is due.
 func (m *Machine) renew() {
-	if m.line.state == lineUp && m.t >= m.renewAt && !m.finished {
+	if m.line.state == lineUp && m.t >= m.renewAt {
 		m.sendRenewal()
 	}
 }
 
-// sendRenewal lets the next message renew the session. The reading that counts
-// was taken before the message exists.
+// sendRenewal puts a renewal into the next message and sets when the following one is
+// due: a sixth of the TTL later, up to a tenth of that early or late, so that clients do
+// not renew in step. The reading that counts was taken before the message exists.
 func (m *Machine) sendRenewal() uint64 {
 	if m.outgoing.renewal == 0 {
 		m.outgoing.renewal = m.window.Send(m.now)
@@ -65,10 +65,10 @@ func (m *Machine) keepBeat(next time.Duration) {
 	}
 }
 
-// trusted hands the deadline on.
-func (m *Machine) trusted() {
+// reportDeadline tells the driver the deadline.
+func (m *Machine) reportDeadline() {
 	if from, span, ok := m.window.Anchor(); ok {
-		m.effect(Effect{Do: Trust, From: from, Span: span})
+		m.effect(Effect{Do: Trust, Deadline: Deadline{From: from, Span: span}})
 	}
 }
 
@@ -79,6 +79,8 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 		return
 	}
 	m.learnCell(w)
+	// The attempt has given up the sessions that it named; those lost since stand
+	// behind them.
 	m.dead = m.dead[min(len(a.Closing), len(m.dead)):]
 	m.greeted(a.renewal, time.Duration(w.TtlNano))
 	if m.id == nil {
@@ -92,7 +94,7 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 		m.line.failures++
 		return
 	}
-	m.trusted()
+	m.reportDeadline()
 	m.up(w.Epoch)
 	m.renewAt = m.t + m.ttl/renewals
 	for _, n := range w.Lost {

@@ -41,14 +41,14 @@ func (m *Machine) SetTTL(ref Ref, ttl time.Duration) {
 		m.answerTTL(&Why{Kind: TTLOvertaken, TTL: ttl})
 		m.wantTTL = ttl
 	}
-	m.settings = append(m.settings, ref)
+	m.ttlCallers = append(m.ttlCallers, ref)
 	switch {
 	case m.id == nil:
 	case m.answeredTTL == m.wantTTL && m.askingTTL == 0:
 		m.answerTTL(nil)
 	case changed:
 		m.window.Ask(m.now, m.wantTTL)
-		m.trusted()
+		m.reportDeadline()
 		m.ttl = min(m.answeredTTL, m.wantTTL)
 		m.askTTL()
 	}
@@ -56,8 +56,8 @@ func (m *Machine) SetTTL(ref Ref, ttl time.Duration) {
 
 // GiveUpTTL forgets a caller of SetTTL that gave up. What it wanted stands.
 func (m *Machine) GiveUpTTL(ref Ref) {
-	if i := slices.Index(m.settings, ref); i >= 0 {
-		m.settings = slices.Delete(m.settings, i, i+1)
+	if i := slices.Index(m.ttlCallers, ref); i >= 0 {
+		m.ttlCallers = slices.Delete(m.ttlCallers, i, i+1)
 	}
 }
 
@@ -72,7 +72,8 @@ func (m *Machine) askTTL() {
 	m.outgoing.ttl = m.wantTTL
 }
 
-// greeted takes in what the present session's greeting is good for.
+// greeted records the TTL that the answer to a greeting confirms, and moves the
+// deadline.
 func (m *Machine) greeted(renewal uint64, ttl time.Duration) {
 	m.answeredTTL, m.ttl, m.askingTTL = ttl, min(ttl, m.wantTTL), 0
 	m.window.Ack(renewal, m.ttl)
@@ -88,7 +89,7 @@ func (m *Machine) greetedTTL() {
 	}
 }
 
-// renewed takes in what a renewal is good for.
+// renewed does the same for the answer to a renewal.
 func (m *Machine) renewed(x *linkpb.ServerMessage) {
 	ttl := time.Duration(x.TtlNano)
 	if ttl == 0 {
@@ -104,7 +105,7 @@ func (m *Machine) renewed(x *linkpb.ServerMessage) {
 	}
 	m.keepBeat(time.Duration(x.BeatNano))
 	m.answeredTTL, m.ttl = ttl, min(ttl, m.wantTTL)
-	m.trusted()
+	m.reportDeadline()
 	m.confirmChecks(x.Renewal)
 	if m.askingTTL == 0 || x.Renewal < m.askingTTL {
 		return
@@ -120,8 +121,8 @@ func (m *Machine) renewed(x *linkpb.ServerMessage) {
 }
 
 func (m *Machine) answerTTL(why *Why) {
-	for _, r := range m.settings {
+	for _, r := range m.ttlCallers {
 		m.answer(r, why)
 	}
-	m.settings = nil
+	m.ttlCallers = nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/session"
 )
@@ -24,20 +23,21 @@ type client struct {
 	// inbox is what streams have brought, asks what callers want, until the next turn.
 	inbox []delivery
 	asks  []func(*session.Machine)
-	// due: a turn is; wakes counts when it is to come by itself.
+	// due: a turn is scheduled for this moment. wakes numbers the timers; only the newest
+	// one starts a turn.
 	due   bool
 	wakes uint64
-	// session and window are what callers know of it.
-	session locktable.ID
-	window  window
-	moods   moods
-	stream  *stream
-	// told is the stream that brought something last.
+	// session and deadline are what callers know of it.
+	session  locktable.ID
+	deadline session.Deadline
+	moods    moods
+	stream   *stream
+	// told is the stream whose message was handled last.
 	told *stream
 	up   bool
 
 	dialledAt time.Duration
-	// sent is when renewals were sent, by number.
+	// sent is when the renewal of each number, modulo its length, was sent.
 	sent [64]time.Duration
 
 	requests []*request
@@ -47,15 +47,6 @@ type client struct {
 	callers []*caller
 	done    int
 }
-
-// window is how long the leases of a session are trusted.
-type window struct {
-	from clock.Reading
-	span time.Duration
-}
-
-// Remaining is the time until the deadline.
-func (w window) Remaining(now clock.Reading) time.Duration { return max(w.span-now.Longer(w.from), 0) }
 
 // request is what a caller asked and was not told yet.
 type request struct {
@@ -137,7 +128,7 @@ func (c *client) trusted(l *lease) time.Duration {
 	if l.ended || l.session != c.session {
 		return 0
 	}
-	return c.window.Remaining(c.clock.read(c.world.now))
+	return c.deadline.Left(c.clock.read(c.world.now))
 }
 
 func (c *client) start() {
@@ -173,7 +164,7 @@ func (c *client) crash(down time.Duration) {
 		l.ended = true
 	}
 	c.life++
-	c.session, c.window, c.stream, c.told, c.up, c.machine = locktable.ID{}, window{}, nil, nil, false, nil
+	c.session, c.deadline, c.stream, c.told, c.up, c.machine = locktable.ID{}, session.Deadline{}, nil, nil, false, nil
 	c.inbox, c.asks, c.due = nil, nil, false
 	c.requests, c.leases, c.callers, c.seen = nil, nil, nil, map[string]guard.Token{}
 	c.frozen = c.world.now

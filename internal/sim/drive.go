@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
@@ -36,13 +37,12 @@ func (c *client) effect(e *session.Effect) {
 			l.breaking = true
 		}
 	case session.Trust:
-		c.window = window{e.From, e.Span}
+		c.deadline = e.Deadline
 		w.referee.believes(c, c.session)
 	case session.Begin:
-		c.window = window{}
+		c.deadline = session.Deadline{}
 	case session.Opened:
-		id, _ := c.machine.Session()
-		c.session = idOf(id)
+		c.session = idOf(c.machine.Session())
 	case session.HangUp:
 		if c.stream != nil {
 			c.stream.hangUp()
@@ -54,6 +54,10 @@ func (c *client) effect(e *session.Effect) {
 		c.seen[e.Ref.(*observer).name] = e.Leader.Token
 	case session.Happen:
 		c.happens(e.Event)
+	case session.EndWatch, session.Trace:
+		// Nothing in a world depends on it.
+	default:
+		c.world.fail("session", "%s is to do %d, which nobody knows", c.name, e.Do)
 	}
 }
 
@@ -83,7 +87,7 @@ func (c *client) dial(a *session.Attempt) {
 	}
 	x.packer.Front = x
 	c.stream, c.dialledAt = x, w.now
-	w.referee.promises.asked(c.session, durationOf(a.Hello.TtlNano))
+	w.referee.promises.asked(c.session, time.Duration(a.Hello.TtlNano))
 	x.greet()
 }
 
@@ -94,7 +98,7 @@ func (c *client) notes(m *linkpb.ClientMessage) {
 		c.sent[m.Renewal%uint64(len(c.sent))] = w.now
 	}
 	if m.TtlNano != 0 {
-		w.referee.promises.asked(c.session, durationOf(m.TtlNano))
+		w.referee.promises.asked(c.session, time.Duration(m.TtlNano))
 	}
 	for _, name := range m.Observe {
 		w.referee.observers.asks(c.stream, name)
@@ -208,25 +212,23 @@ func (c *client) answered(r *request, why *session.Why) {
 	if no.Reason != "" {
 		w.referee.answered(c, r, no)
 	}
+	if r.lease != nil && no.Reason == locktable.Gone {
+		w.witness.told(r.acts, r.lease, Gone)
+	}
 	switch {
 	case r.lease == nil:
 		w.witness.refused(r.acts, no)
 		r.caller.refused(r)
 	case r.check:
-		if no.Reason == locktable.Gone {
-			w.witness.told(r.acts, r.lease, Gone)
-		}
 		r.caller.checked(r, false)
 	default:
-		if no.Reason == locktable.Gone {
-			w.witness.told(r.acts, r.lease, Gone)
-		}
 		r.lease.ended = true
 		r.caller.released()
 	}
 }
 
-// refusedOf is what a server refused; without a reason, nobody did.
+// refusedOf is the server's refusal in the lock table's words; zero when no server
+// refused.
 func refusedOf(why *session.Why) locktable.Refused {
 	if why.Kind == session.Gone {
 		return locktable.Refused{Reason: locktable.Gone}

@@ -253,7 +253,7 @@ func (r *referee) sessionEnds(id locktable.ID) {
 		if w.plan.Wild {
 			break
 		}
-		if left := c.window.Remaining(c.clock.read(w.now)); c.session == id && left > 0 {
+		if left := c.deadline.Left(c.clock.read(w.now)); c.session == id && left > 0 {
 			w.fail("I5", "the session of %s has ended, and it trusts it for %v", c.name, left)
 		}
 	}

@@ -25,6 +25,8 @@ type stream struct {
 	clientLife uint32
 	serverLife uint32
 	attempt    *session.Attempt
+	// hello is the greeting, as the server has read it.
+	hello      *linkpb.Hello
 	session    locktable.ID
 	generation uint64
 	// there and back are when the last message of either way arrives.
@@ -53,7 +55,7 @@ type delivery struct {
 
 func (d delivery) to(m *session.Machine) {
 	if attempt := d.stream.attempt.ID; d.why != nil {
-		m.Broken(attempt, d.why, false)
+		m.Disconnected(attempt, d.why)
 	} else {
 		m.Heard(attempt, d.message)
 	}
@@ -157,17 +159,39 @@ func (x *stream) greet() {
 	if chance(c.network, x.world.weather().Late) {
 		delay = between(c.network, 0, 8*time.Second)
 	}
-	x.carry(delay, x.arrive)
+	raw := x.world.encode(x.client.name, &linkpb.ClientMessage{Hello: x.attempt.Hello})
+	x.carry(delay, func() {
+		m := new(linkpb.ClientMessage)
+		x.world.decode(x.server.name, raw, m)
+		x.hello = m.Hello
+		x.arrive()
+	})
+}
+
+// encode writes a message as it goes over the wire, so that nothing is shared by its
+// two ends; decode reads it.
+func (w *World) encode(who string, m proto.Message) []byte {
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		w.fail("wire", "%s says what cannot be written: %v", who, err)
+	}
+	return raw
+}
+
+func (w *World) decode(who string, raw []byte, m proto.Message) {
+	if err := proto.Unmarshal(raw, m); err != nil {
+		w.fail("wire", "%s hears what cannot be read: %v", who, err)
+	}
 }
 
 // arrive has a greeting reach its server. One that does not serve keeps it for as long
 // as the client has patience.
 func (x *stream) arrive() {
-	s, h := x.server, x.attempt.Hello
+	s, h := x.server, x.hello
 	if !s.serving && h.WaitNano > 0 && !x.held {
 		x.held = true
 		s.lobby = append(s.lobby, x)
-		x.toServer(x.world.now+min(durationOf(h.WaitNano), 2*x.world.plan.activeTTL(s.id)), func() {
+		x.toServer(x.world.now+min(time.Duration(h.WaitNano), 2*x.world.plan.activeTTL(s.id)), func() {
 			if x.held {
 				x.arrive()
 			}
@@ -194,7 +218,7 @@ func (x *stream) arrive() {
 	if opens {
 		x.session = x.world.newID()
 		// Nothing was asked in it before.
-		x.world.referee.promises.asked(x.session, durationOf(h.TtlNano))
+		x.world.referee.promises.asked(x.session, time.Duration(h.TtlNano))
 	}
 	s.streams = append(s.streams, x)
 	if x.client.stream == x {
@@ -246,9 +270,11 @@ func (x *stream) sendPending() {
 }
 
 // send carries a message to the server, which takes it apart.
-func (x *stream) send(m *linkpb.ClientMessage) {
+func (x *stream) send(said *linkpb.ClientMessage) {
+	raw := x.world.encode(x.client.name, said)
 	x.carry(x.client.delay(), func() {
-		s := x.server
+		s, m := x.server, new(linkpb.ClientMessage)
+		x.world.decode(s.name, raw, m)
 		if !s.serving {
 			x.turnAway()
 			return
@@ -305,19 +331,12 @@ func (x *stream) say(m *linkpb.ServerMessage) {
 	if x.lostDown = x.lostDown || chance(x.client.network, x.world.weather().LoseDown); x.lostDown {
 		return
 	}
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		x.world.fail("wire", "%s says what cannot be written: %v", x.server.name, err)
-		return
-	}
 	w := x.world
+	raw := w.encode(x.server.name, m)
 	x.back = max(x.back, w.now+x.client.delay())
 	w.push(event{at: x.back, who: &x.client.process, life: x.clientLife, do: func() {
 		m := new(linkpb.ServerMessage)
-		if err := proto.Unmarshal(raw, m); err != nil {
-			w.fail("wire", "%s hears what cannot be read: %v", x.client.name, err)
-			return
-		}
+		w.decode(x.client.name, raw, m)
 		x.bring(delivery{message: m})
 	}})
 }
@@ -354,5 +373,3 @@ func (x *stream) Ticket(number uint64, p locktable.Place) []byte {
 
 // Now is the server's time.
 func (x *stream) Now() clock.Reading { return x.server.clock.read(x.world.now) }
-
-func durationOf(nano int64) time.Duration { return time.Duration(nano) }

@@ -46,7 +46,7 @@ func Weight(a locktable.Answer) int {
 // Welcome is the server's greeting.
 func Welcome(a locktable.Attached, info cell.Info, session []byte) *linkpb.Welcome {
 	return &linkpb.Welcome{
-		Version:       Version,
+		Version:       linkpb.Version,
 		Cell:          info.Cell,
 		Epoch:         info.Epoch,
 		ActiveTtlNano: int64(info.ActiveTTL),

@@ -10,15 +10,12 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Version of the link protocol. Both sides talk to their neighbours.
-const Version = 1
-
 // HeldMax bounds the leases, and the requests, that a greeting names.
 const HeldMax = 1 << 17
 
 // speaks reports whether a client of this protocol version is served.
 func speaks(version uint32) bool {
-	return version >= max(Version-1, 1) && version <= Version+1
+	return version >= max(linkpb.Version-1, 1) && version <= linkpb.Version+1
 }
 
 // CheckHello says why a greeting is not accepted; nil: it is. What the lock table
@@ -29,7 +26,7 @@ func CheckHello(h *linkpb.Hello) *linkpb.Closed {
 	}
 	switch {
 	case !speaks(h.Version):
-		return invalid("the client speaks version %d of the link protocol, this server %d and its neighbours", h.Version, Version)
+		return invalid("the client speaks version %d of the link protocol, this server %d and its neighbours", h.Version, linkpb.Version)
 	case len(h.Session) != 0 && len(h.Session) != len(locktable.ID{}):
 		return invalid("a session id of %d bytes; %d were expected", len(h.Session), len(locktable.ID{}))
 	case len(h.Held) > HeldMax || len(h.Wanted) > HeldMax:

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,20 +16,21 @@ import (
 // to be observed or no longer to be.
 const RequestsMax = 4096
 
-// CheckMessage says why a message after the greeting is none; nil: it is one.
+// CheckMessage returns why a message after the greeting is out of bounds; nil: it is
+// valid.
 func CheckMessage(m *linkpb.ClientMessage) error {
 	if m.Hello != nil {
-		return fmt.Errorf("a second greeting")
+		return errors.New("a second greeting")
 	}
 	if len(m.Requests) > RequestsMax {
 		return fmt.Errorf("%d requests in one message; at most %d were expected", len(m.Requests), RequestsMax)
 	}
 	if n := len(m.Observe) + len(m.Unobserve); n > RequestsMax {
-		return fmt.Errorf("%d names to observe or not in one message; at most %d were expected", n, RequestsMax)
+		return fmt.Errorf("%d names to observe or to stop observing in one message; at most %d were expected", n, RequestsMax)
 	}
 	for _, r := range m.Requests {
 		if r.Number == 0 {
-			return fmt.Errorf("a request without a number")
+			return errors.New("a request without a number")
 		}
 	}
 	return nil
