@@ -181,7 +181,9 @@ func (l *Lease) Check(ctx context.Context) error {
 // Release gives the lease back; the next waiter is granted it. The lease's
 // context ends before anything is sent, so that nobody goes on under it. nil:
 // the server has released it, or had done so before: twice is fine. ErrLost,
-// ErrBroken: it had ended already, somebody else may hold the name. ErrClosed:
+// ErrBroken: it had ended already, somebody else may hold the name; but a break by
+// force is missed when its notice and then the first answer to the release are lost
+// with their connections, and the answer is nil. ErrClosed:
 // the client was closed, and Close tells whether the server knows.
 //
 // A context that has ended leaves the lease as it is. If ctx ends later, or no

@@ -424,7 +424,8 @@ func (x *Hello) GetNextNumber() uint64 {
 
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number in the session, from 1, never used twice.
+	// Number in the session, from 1, never used twice. A cancel has the number of what
+	// it cancels.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// Types that are valid to be assigned to What:
 	//

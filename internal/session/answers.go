@@ -121,7 +121,7 @@ func (m *Machine) refusedBy(r *Request, w *linkpb.Refused) {
 // second time, it was the first time that released it; the session lives, so
 // it cannot have expired in between.
 func (m *Machine) releaseGone(r *Request) {
-	if r.asked {
+	if r.asked && r.lease.state == leaseHeld {
 		m.released(r)
 		return
 	}
@@ -132,9 +132,10 @@ func (m *Machine) releaseGone(r *Request) {
 	m.decide(r, r.lease.over())
 }
 
+// refusedAcquire handles a refusal, which may come from the server's door: its lock
+// table, which may know the request and have granted it on an earlier stream, or under
+// the number that it had before, has not seen it then.
 func (m *Machine) refusedAcquire(r *Request, w *linkpb.Refused) {
-	// The server may have refused it before it gave up the old number.
-	m.cancelReplaced(r)
 	switch w.Reason {
 	case linkpb.Reason_REASON_EXHAUSTED:
 		if r.wish.Try {
@@ -147,9 +148,15 @@ func (m *Machine) refusedAcquire(r *Request, w *linkpb.Refused) {
 	case linkpb.Reason_REASON_GONE, linkpb.Reason_REASON_CANCELLED:
 		// The number was used up: by a lease that was granted to it and broken
 		// before we heard of it. The caller never saw that one.
+		m.cancelReplaced(r)
+		r.ticket, r.asked = nil, false
 		m.rest(r, backoffMin)
 		return
 	}
+	if r.asked {
+		m.cancel(r.number)
+	}
+	m.cancelReplaced(r)
 	m.remove(r)
 	m.decide(r, refusal(w))
 }

@@ -23,7 +23,7 @@ func (m *Machine) Close(within time.Duration) {
 	}
 	clear(m.leases)
 	switch {
-	case m.id == nil:
+	case m.id == nil && len(m.dead) == 0:
 		m.finish(true)
 	case m.line.state == lineUp:
 		m.outgoing.close = true

@@ -78,3 +78,28 @@ func TestTTLLoweredInTheTurnOfACheckIsConfirmed(t *testing.T) {
 		}
 	}
 }
+
+// The session was lost here, and its server was not told. Close tells one, or says that
+// none was told.
+func TestCloseAfterALossGivesTheSessionUp(t *testing.T) {
+	for name, reached := range map[string]bool{"a server is reached": true, "none is": false} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, ofTwo())
+			s.takeTurn("@3100")
+			s.out = nil
+			s.takeTurn("close")
+			if finished, _ := s.m.Finished(); finished {
+				t.Fatal("finished, and the lost session was not given up")
+			}
+			if !reached {
+				s.takeTurn("@4200")
+			} else {
+				s.takeTurn("@3110 welcome 3s")
+				s.takeTurn("closed")
+			}
+			if finished, confirmed := s.m.Finished(); !finished || confirmed != reached {
+				t.Errorf("finished %t, confirmed %t", finished, confirmed)
+			}
+		})
+	}
+}

@@ -268,8 +268,8 @@ func (m *Machine) hangUp(why *Why) {
 	m.unwatch()
 	m.window.Forget()
 	for _, r := range m.requests { //tidy:unordered each on its own
-		r.asked = r.asked || r.sent
-		r.sent = false
+		r.asked = r.asked || r.left
+		r.sent, r.left = false, false
 	}
 }
 

@@ -93,6 +93,7 @@ type stay struct {
 // outgoing is the next message.
 type outgoing struct {
 	requests           []*linkpb.Request
+	asks               []*Request
 	renewal            uint64
 	ttl                time.Duration
 	close              bool
@@ -202,6 +203,9 @@ func (m *Machine) Message() *linkpb.ClientMessage {
 	}
 	x := &linkpb.ClientMessage{
 		FinishedBelow: m.lowest(), Renewal: o.renewal, TtlNano: int64(o.ttl), Requests: o.requests, Unobserve: o.unobserve, Close: o.close,
+	}
+	for _, r := range o.asks {
+		r.left = true
 	}
 	*o = outgoing{observe: o.observe}
 	return x

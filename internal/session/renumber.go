@@ -6,7 +6,7 @@ package session
 // to ask.
 const (
 	SpreadMin = 1024
-	spreadMax = 60_000
+	spreadMax = 32_000
 )
 
 // renumber moves long waiters to new numbers, with their ticket and so their
@@ -29,6 +29,11 @@ func (m *Machine) renumber() {
 	m.renumberAt = m.next + spread/4
 	for _, n := range m.numbers() {
 		if m.next-n < spread/2 {
+			break
+		}
+		if m.next-m.low >= NumbersMax {
+			// The rest follows when the first have been answered under their new numbers.
+			m.renumberAt = m.next
 			break
 		}
 		r := m.requests[n]

@@ -52,9 +52,11 @@ type Request struct {
 	ref  Ref
 	more []Ref
 	wish *Wish
-	// sent: it is on the present stream; asked: it was on an earlier one.
-	sent, asked bool
-	// rests: it met a limit and is asked again later, under a new number.
+	// sent: it is on the present stream, or in the next message; left: a message has
+	// taken it; asked: one of an earlier stream had.
+	sent, left, asked bool
+	// rests: it met a limit and is asked again later, under a new number unless the
+	// server may know it.
 	rests  bool
 	ticket []byte
 	// replaces is the number under which an acquire was asked with its ticket.
@@ -128,6 +130,7 @@ func (m *Machine) ask(r *Request) {
 		r.answered, r.renewal = false, m.sendRenewal()
 	}
 	r.sent = true
+	m.outgoing.asks = append(m.outgoing.asks, r)
 	m.post(x)
 }
 
@@ -210,14 +213,14 @@ func (m *Machine) GiveUp(r *Request) {
 }
 
 func (m *Machine) cancel(number uint64) {
-	m.post(&linkpb.Request{Number: m.number(), What: &linkpb.Request_Cancel{Cancel: &linkpb.Cancel{Number: number}}})
+	m.post(&linkpb.Request{Number: number, What: &linkpb.Request_Cancel{Cancel: &linkpb.Cancel{Number: number}}})
 }
 
 func (m *Machine) forget(r *Request) {
 	delete(m.requests, r.number)
 	switch {
-	case m.closing || r.rests:
-	case r.sent:
+	case m.closing || r.rests && !r.known():
+	case r.sent || r.rests && m.line.state == lineUp:
 		m.cancel(r.number)
 		// It may overtake the request that was to end the old one.
 		m.cancelReplaced(r)
@@ -230,9 +233,13 @@ func (m *Machine) forget(r *Request) {
 	m.moved(r)
 }
 
+// known reports whether the server may know a request under its number: it was told
+// its place, is being moved, or was asked on an earlier stream and perhaps granted.
+func (r *Request) known() bool { return r.ticket != nil || r.replaces != 0 || r.asked }
+
 // rest lets a request rest. All that rest are asked again together.
 func (m *Machine) rest(r *Request, pause time.Duration) {
-	r.rests, r.sent, r.ticket = true, false, nil
+	r.rests, r.sent, r.left = true, false, false
 	if at := m.t + pause; m.againAt == 0 || at < m.againAt {
 		m.againAt = at
 	}
@@ -244,11 +251,16 @@ func (m *Machine) askAgain() {
 	}
 	m.againAt = 0
 	for _, n := range m.numbers() {
-		if r := m.requests[n]; r.rests {
-			delete(m.requests, n)
-			r.rests = false
-			m.enter(r)
+		r := m.requests[n]
+		if !r.rests {
+			continue
 		}
+		if r.rests = false; r.known() {
+			m.ask(r)
+			continue
+		}
+		delete(m.requests, n)
+		m.enter(r)
 	}
 }
 
@@ -286,7 +298,7 @@ func (m *Machine) restart(why *Why) {
 			m.decide(r, why)
 			continue
 		}
-		r.ticket, r.replaces, r.rests, r.sent, r.asked = nil, 0, false, false, false
+		r.ticket, r.replaces, r.rests, r.sent, r.left, r.asked = nil, 0, false, false, false, false
 		m.enter(r)
 	}
 }

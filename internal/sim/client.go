@@ -38,7 +38,7 @@ type client struct {
 
 	dialledAt time.Duration
 	// sent is when the renewal of each number, modulo its length, was sent.
-	sent [64]time.Duration
+	sent [1024]time.Duration
 
 	requests []*request
 	leases   []*lease

@@ -12,8 +12,8 @@ const (
 	DriftPPM = 1000
 	// Margin is kept between the end of trust and the end of what was promised.
 	Margin = 50 * time.Millisecond
-	// sentMax bounds the renewals that are remembered until they are answered.
-	// The oldest is forgotten first, which can only make the deadline earlier.
+	// sentMax bounds the renewals that are remembered until they are answered. Beyond
+	// it every second one is forgotten, which can only make the deadline earlier.
 	sentMax = 64
 )
 
@@ -57,6 +57,8 @@ type Window struct {
 	sent   []sending
 	anchor clock.Reading
 	held   bool
+	// floor: no answer to a renewal numbered up to here is awaited.
+	floor uint64
 }
 
 type sending struct {
@@ -69,7 +71,10 @@ type sending struct {
 func (w *Window) Send(now clock.Reading) uint64 {
 	w.last++
 	if len(w.sent) == sentMax {
-		w.sent = append(w.sent[:0], w.sent[1:]...)
+		for i := range sentMax / 2 {
+			w.sent[i] = w.sent[2*i]
+		}
+		w.sent = w.sent[:sentMax/2]
 	}
 	w.sent = append(w.sent, sending{w.last, now})
 	return w.last
@@ -79,15 +84,21 @@ func (w *Window) Send(now clock.Reading) uint64 {
 // with a promise of ttl. Answers may be missing, doubled or out of order: one
 // for a number that is not awaited changes nothing. It reports whether the
 // deadline moved.
+//
+// When n itself is not remembered, since many are on their way, the deadline counts
+// from the newest one below it that is: it was sent earlier, so the deadline is too.
 func (w *Window) Ack(n uint64, ttl time.Duration) bool {
-	i := 0
-	for i < len(w.sent) && w.sent[i].number < n {
-		i++
-	}
-	if i == len(w.sent) || w.sent[i].number != n {
+	if n <= w.floor || n > w.last {
 		return false
 	}
-	w.anchor, w.held = w.sent[i].at, true
+	i := len(w.sent) - 1
+	for i >= 0 && w.sent[i].number > n {
+		i--
+	}
+	if i < 0 {
+		return false
+	}
+	w.anchor, w.held, w.floor = w.sent[i].at, true, n
 	w.span = Span(ttl, DriftPPM)
 	w.sent = append(w.sent[:0], w.sent[i+1:]...)
 	return true
@@ -113,7 +124,7 @@ func (w *Window) Ask(now clock.Reading, ttl time.Duration) {
 
 // Forget drops the renewals that are awaited: the connection that they were
 // sent on is gone, and no answer to them will be believed.
-func (w *Window) Forget() { w.sent = w.sent[:0] }
+func (w *Window) Forget() { w.sent, w.floor = w.sent[:0], w.last }
 
 // Anchor returns the reading that the deadline counts from and how long after
 // it the deadline lies; false when nothing was acknowledged yet.

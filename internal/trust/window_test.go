@@ -234,29 +234,60 @@ func TestChangeIsWhereTheStateChanges(t *testing.T) {
 	}
 }
 
-func TestUnansweredAndTheBound(t *testing.T) {
+// However many renewals are on their way, the oldest is known, and an answer to any of
+// them counts from its own sending or from an earlier one's.
+func TestManyUnansweredRenewals(t *testing.T) {
 	var w Window
 	var now clock.Reading
 	if _, ok := w.Unanswered(now); ok {
 		t.Error("something is awaited in a fresh window")
 	}
-	for range 3 * sentMax {
+	const many = 5 * sentMax
+	for range many {
 		w.Send(now)
 		now = now.Add(time.Second)
 	}
-	if len(w.sent) != sentMax {
+	if len(w.sent) > sentMax {
 		t.Errorf("%d renewals are remembered", len(w.sent))
 	}
-	if d, ok := w.Unanswered(now); !ok || d != sentMax*time.Second {
+	if d, ok := w.Unanswered(now); !ok || d != many*time.Second {
 		t.Errorf("the oldest has waited %v (%v)", d, ok)
 	}
-	if w.Ack(1, time.Second) {
-		t.Error("a forgotten renewal moved the deadline")
+	for n := uint64(1); n <= many; n++ {
+		if !w.Ack(n, time.Hour) {
+			// One between two that are remembered, of which the earlier has counted.
+			continue
+		}
+		from, _, _ := w.Anchor()
+		if sent := (clock.Reading{}).Add(time.Duration(n-1) * time.Second); from.Boot > sent.Boot {
+			t.Fatalf("the answer to renewal %d counts from %v, which is after its sending at %v", n, from.Boot, sent.Boot)
+		}
+		if w.Ack(n, time.Hour) {
+			t.Fatalf("the answer to renewal %d counts twice", n)
+		}
 	}
-	if !w.Ack(3*sentMax, time.Second) {
-		t.Error("the newest renewal did not move the deadline")
+	if from, _, _ := w.Anchor(); from.Boot < (many-sentMax)*time.Second {
+		t.Errorf("after the newest was answered the deadline counts from %v", from.Boot)
 	}
 	if _, ok := w.Unanswered(now); ok {
 		t.Error("something is awaited after the newest was answered")
+	}
+}
+
+// Answers that come in the order of their renewals, ever so many behind, keep the
+// session.
+func TestAnswersFarBehindCount(t *testing.T) {
+	var w Window
+	var now clock.Reading
+	w.Ack(w.Send(now), 3*time.Second)
+	for n := uint64(2); n < 10_000; n++ {
+		now = now.Add(time.Millisecond)
+		w.Send(now)
+		if n > 300 {
+			w.Ack(n-300, 3*time.Second)
+		}
+		if w.State(now) == Lost {
+			t.Fatalf("lost with renewal %d, and all but the last 300 are answered", n)
+		}
 	}
 }
