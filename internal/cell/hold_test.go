@@ -2,6 +2,7 @@ package cell_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,13 @@ func TestHeldUntilATakeOver(t *testing.T) {
 	})
 }
 
+// secretive does not say which server is active.
+type secretive struct{ store.Store }
+
+func (secretive) Active(context.Context) (store.Node, error) {
+	return store.Node{}, errors.New("no answer")
+}
+
 // The server that takes over lets its callers in as it begins to serve, and not when
 // it asks the store the next time.
 func TestHeldCallerIsLetInAtOnce(t *testing.T) {
@@ -67,8 +75,16 @@ func TestHeldCallerIsLetInAtOnce(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)
 		a.up(t)
-		b := start(t, disk, "b", false)
-		defer b.stop()
+		k := clock.Bubble()
+		b := &server{store: disk.Store(memstore.Options{Clock: k, ActiveTTL: activeTTL}), end: make(chan error, 1)}
+		defer b.store.Close()
+		b.Cell = cell.New(cell.Options{Store: secretive{b.store}, Node: store.Node{ID: [16]byte{'b'}, Link: "b"}, Clock: k, Name: "test", ActiveTTL: activeTTL})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { b.end <- b.Run(ctx) }()
+		defer func() {
+			cancel()
+			<-b.end
+		}()
 		time.Sleep(2 * activeTTL)
 		a.crash()
 		held := b.hold(t.Context(), "a")

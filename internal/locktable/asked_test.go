@@ -27,6 +27,7 @@ func TestAskedKnowsWhatWaits(t *testing.T) {
 		"granted":                     {acquire(1, 1, 0), true},
 		"waits":                       {acquire(2, 1, 0), true},
 		"takes the place of a waiter": {acquire(2, 2, 1), true},
+		"takes the place of a lease":  {acquire(1, 2, 1), true},
 		"takes the place of nothing":  {acquire(2, 3, 2), false},
 		"new":                         {acquire(2, 2, 0), false},
 	} {

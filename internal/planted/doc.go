@@ -12,8 +12,8 @@
 //   - every bug applies to the present files, at one place only, and leaves Go that
 //     parses (a quick test);
 //   - every bug is found in each of the ways that it names (make planted);
-//   - a bug that does not compile, and a test that fails without the bug, count as
-//     not found (make planted);
+//   - a bug that does not compile, a test that fails without the bug, and one that
+//     hangs with it count as not found (make planted);
 //   - docs/planted.md says what the bugs say (a quick test).
 //
 // It does not promise that a bug is the only way to make its mistake.
@@ -63,7 +63,7 @@
 //     tried (internal/sim/small and appends below it), breaks the invariant. A new
 //     bug may leave the invariant out;
 //   - test PACKAGE REGEXP [INVARIANT]: the tests of a package (a folder from the root,
-//     ./internal/trust) that match the expression, as in go test -run, fail or do
-//     not end within two minutes. They pass without the bug. Where an invariant is
-//     named, what they print names it.
+//     ./internal/trust) that match the expression, as in go test -run, fail within a
+//     minute. They pass without the bug. Where an invariant is named, what they print
+//     names it.
 package planted

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/planted"
 )
@@ -16,7 +17,10 @@ var files = map[string]string{
 	"m/m.go": "package m\n\nfunc Two() int {\n\treturn 2\n}\n\nfunc Three() int {\n\treturn 3\n}\n",
 	"m/m_test.go": `package m
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestTwo(t *testing.T) {
 	if n := Two(); n != 2 {
@@ -25,12 +29,18 @@ func TestTwo(t *testing.T) {
 }
 
 func TestFails(t *testing.T) { t.Error("it fails always") }
+
+func TestEnds(t *testing.T) {
+	if Two() != 2 {
+		time.Sleep(time.Hour)
+	}
+}
 `,
 	"n/n.go": "package n\n",
 }
 
-// Only a test that passes without the bug and fails with it, in what compiles,
-// has caught the bug.
+// Only a test that passes without the bug and fails with it, in what compiles and
+// in time, has caught the bug.
 func TestHunt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles")
@@ -47,6 +57,7 @@ func TestHunt(t *testing.T) {
 	}
 	const broken = "-\treturn 2\n+\treturn 4\n"
 	h := newHunter(root, t.TempDir())
+	h.testMax = time.Second
 	for i, x := range []struct {
 		found, change string
 		want          string // "": it is caught
@@ -57,6 +68,7 @@ func TestHunt(t *testing.T) {
 		{"test ./m TestTwo", "-\treturn 3\n+\treturn 4\n", "the test passes"},
 		{"test ./m TestTwo", "-\treturn 2\n+\treturn two\n", "does not compile"},
 		{"test ./m TestFails", broken, "without the bug"},
+		{"test ./m TestEnds", broken, "does not end"},
 		{"test ./m TestThree", broken, "no test has this name"},
 		{"test ./n TestTwo", broken, "has no tests"},
 		{"test ./m TestTwo", "-\treturn 5\n+\treturn 4\n", "0 times"},
