@@ -75,7 +75,7 @@ var rules = map[string]map[string]rule{
 	"stray":   {"number": beyondHead, "txn": outside},
 	"landing": {"raw": outside},
 	"client":  {"world": outside, "sent": outside},
-	"Window":  {"anchor": age},
+	"Window":  {"anchor": age, "floor": not},
 	"sending": {"at": age},
 	"judge":   {"world": outside, "head": not, "table": outside, "asBytes": outside, "silent": outside, "ttls": outside},
 }
