@@ -113,3 +113,44 @@ func TestWaitingCallIsAnsweredWhenTheTenureEnds(t *testing.T) {
 		}
 	})
 }
+
+// A clean stop tells streams at once that they are over, however long the store takes to
+// hear of it, and does not wait for a write that does not land.
+func TestCleanStopWithoutAStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		s.up(t)
+		told := make(answers, 8)
+		s.Attach(t.Context(), cell.Hello{Generation: 1, TTL: time.Hour}, told)
+		time.Sleep(time.Second)
+		s.store.Stall()
+		begun := time.Now()
+		s.cancel()
+		if c := told.closed(t); c.Reason != locktable.Unavailable || time.Since(begun) > 0 {
+			t.Errorf("the stream is told %+v after %v", c, time.Since(begun))
+		}
+		s.stop()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		s.up(t)
+		time.Sleep(time.Second)
+		s.store.Stall()
+		go func() {
+			_, _ = s.Acquire(context.Background(), cell.AcquireRequest{Names: []string{"n"}, TTL: time.Minute})
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		s.cancel()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		select {
+		case err := <-s.end:
+			s.end <- err
+		default:
+			t.Errorf("the server goes on %v after its stop", time.Since(begun))
+			s.store.Resume()
+		}
+		s.stop()
+	})
+}

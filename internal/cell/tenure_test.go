@@ -23,6 +23,8 @@ type changed struct {
 	confirm  func() error
 	snapshot func() error
 	usage    func() (store.Usage, error)
+	// lose: the next Confirm is sent and never answered.
+	lose atomic.Bool
 }
 
 func (c *changed) Claim(ctx context.Context, self store.Node, nonce store.Nonce, first func(uint64, store.Nonce) []byte) (store.Tenure, error) {
@@ -49,6 +51,10 @@ func (t changedTenure) Confirm(ctx context.Context) error {
 		if err := t.by.confirm(); err != nil {
 			return err
 		}
+	}
+	if t.by.lose.CompareAndSwap(true, false) {
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	return t.Tenure.Confirm(ctx)
 }
@@ -238,6 +244,57 @@ func TestRoomInTheStoreIsAskedForAgain(t *testing.T) {
 			if step.want == "" && err != nil || step.want != "" && reasonOf(err) != step.want {
 				t.Errorf("%s: an acquire is answered %v", step.what, err)
 			}
+		}
+	})
+}
+
+// A Confirm that fails confirms nothing: what needs it is answered when one succeeds.
+func TestConfirmThatFailsConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		c := &changed{confirm: func() error {
+			if failing.Load() {
+				return errors.New("no answer")
+			}
+			return nil
+		}}
+		s := c.start(t)
+		defer s.stop()
+		failing.Store(true)
+		listed := make(chan error, 1)
+		go func() {
+			_, err := s.List(t.Context(), locktable.List{})
+			listed <- err
+		}()
+		time.Sleep(activeTTL / 4)
+		select {
+		case err := <-listed:
+			t.Errorf("answered %v while no Confirm succeeds", err)
+			return
+		default:
+		}
+		failing.Store(false)
+		if err := <-listed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A Confirm whose answer is lost is not waited for without end: the next one confirms.
+func TestConfirmThatIsLostIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &changed{}
+		s := c.start(t)
+		defer s.stop()
+		c.lose.Store(true)
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*activeTTL)
+		defer cancel()
+		if _, err := s.List(ctx, locktable.List{}); err != nil || time.Since(begun) > activeTTL+time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if c.lose.Load() {
+			t.Error("no Confirm was lost")
 		}
 	})
 }

@@ -128,3 +128,25 @@ func TestSessionsThatHoldNothingAreNotedSo(t *testing.T) {
 		}
 	})
 }
+
+// A holder without a stream learns by its renewals that it is asked to let go, and why.
+func TestRenewalTellsThatALeaseIsToBeLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, false)
+		l, err := c.Acquire(t.Context(), &linkpb.AcquireRequest{Name: "n", TtlNano: int64(time.Minute)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range []bool{false, true} {
+			if asked {
+				if _, err := c.Break(t.Context(), &linkpb.BreakRequest{Name: "n", Token: l.Token, Reason: "move"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := c.RenewLease(t.Context(), &linkpb.RenewLeaseRequest{Lease: l.Lease})
+			if err != nil || r.Breaking != asked || (r.Reason == "move") != asked {
+				t.Errorf("asked to let go, %t: %v, %v", asked, r, err)
+			}
+		}
+	})
+}

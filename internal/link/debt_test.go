@@ -1,14 +1,18 @@
 package link
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
 // lines are what is logged.
@@ -66,6 +70,8 @@ func TestUnreadAnswersAreLoggedOnce(t *testing.T) {
 			time.Sleep(spellGap)
 			spell(2)
 			expect("one later", "disconnected_before=7", "disconnected=2")
+			spell(1)
+			expect("one more at once")
 			if err := s.unread(d, true); strings.Contains(err.Error(), "identity") || strings.Contains(err.Error(), "all") {
 				t.Errorf("a client that does not read itself is told %v", err)
 			}
@@ -95,4 +101,38 @@ func TestAnOutboxThatHasEndedIsGone(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A stream that is cut takes what it owed with it: the log is told that it is over,
+// although nobody reads any more.
+func TestSpellEndsWithItsStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := clock.Bubble()
+		o := cell.Options{Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test"}
+		o.Node.ID = [16]byte{1}
+		c := cell.New(o)
+		ran := make(chan error)
+		go func() { ran <- c.Run(ctx) }()
+		defer func() {
+			cancel()
+			<-ran
+		}()
+		<-c.Ready()
+		s := New(c, Options{Clock: k})
+		reading, closed := context.WithCancel(ctx)
+		st := &greeter{ctx: reading, welcome: make(chan *linkpb.ServerMessage, 8)}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Attach(st) }()
+		<-st.welcome
+		d := s.debtOf("")
+		if _, tell := d.begins(k.Now()); !tell {
+			t.Fatal("the log is not told")
+		}
+		closed()
+		<-ended
+		if d.cutting.Load() || d.told {
+			t.Error("the last stream has gone, and its answers are still said to be unread")
+		}
+	})
 }

@@ -115,3 +115,89 @@ func TestEveryCallByEveryRight(t *testing.T) {
 		}
 	})
 }
+
+// A lease of several names needs the right for each of them, and each refusal is counted.
+func TestEveryNameOfALeaseNeedsItsRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := access.NewGate(policyOf(t, people()))
+		c := serveWith(t, false, Options{Gate: gate})
+		st := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})
+		recv(t, st)
+		time.Sleep(time.Second)
+		for i, x := range []struct {
+			names  []string
+			denied bool
+		}{
+			{[]string{"a/1", "a/2"}, false},
+			{[]string{"a/3", "b/1"}, true},
+			{[]string{"b/1", "a/3"}, true},
+			{[]string{"a/3", "a/4", "b/1"}, true},
+		} {
+			before := gate.Denied.Load()
+			if err := st.Send(tries(uint64(i+1), x.names...)); err != nil {
+				t.Fatal(err)
+			}
+			r := answer(t, st, uint64(i+1))
+			counted := gate.Denied.Load() - before
+			if denied := r.GetRefused().GetReason() == linkpb.Reason_REASON_DENIED; denied != x.denied || denied != (counted == 1) {
+				t.Errorf("%q: %v, and %d are counted", x.names, r, counted)
+			}
+		}
+	})
+}
+
+// full is a witness whose log takes nothing more down.
+type full struct{ scribe }
+
+func (*full) Able() bool { return false }
+
+// Where the audit log must be kept and cannot be, streams are granted nothing either.
+func TestStreamIsGrantedNothingWithoutItsAuditLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Witness: &full{}})
+		st := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})
+		recv(t, st)
+		time.Sleep(time.Second)
+		if err := st.Send(tries(1, "a/1")); err != nil {
+			t.Fatal(err)
+		}
+		if r := answer(t, st, 1); r.GetRefused().GetReason() != linkpb.Reason_REASON_UNAVAILABLE {
+			t.Errorf("answered %v", r)
+		}
+	})
+}
+
+// Who tries out which names there are leaves a line for each that may not be read, and
+// is told of the others of the message.
+func TestDeniedObservationIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		notes := &scribe{}
+		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Witness: notes})
+		st := open(t, c, "eye", &linkpb.ClientMessage{Hello: hello()})
+		recv(t, st)
+		if err := st.Send(&linkpb.ClientMessage{Observe: []string{"a/1", "b/1", "a/2"}}); err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]linkpb.Reason{}
+		for len(told) < 3 {
+			for _, o := range recv(t, st).Observed {
+				told[o.Name] = o.Reason
+			}
+		}
+		if told["a/1"] != 0 || told["a/2"] != 0 || told["b/1"] != linkpb.Reason_REASON_DENIED {
+			t.Errorf("told %v", told)
+		}
+		d, noted := notes.find("observe", "denied")
+		if !noted || d.Identity != "eye" || d.Remote == "" || !slices.Equal(d.Names, []string{"b/1"}) {
+			t.Errorf("noted %t: %+v", noted, d)
+		}
+	})
+}
+
+// The limit of an identity's acquires goes with its greeting to the cell.
+func TestStreamHasItsIdentitysLimit(t *testing.T) {
+	i := access.NewIdentity("a", access.Limits{Acquires: 7})
+	if h := (&door{}).hello(hello(), i); h.QueuedMax != 7 || h.Identity != "a" {
+		t.Errorf("the cell is told %+v", h)
+	}
+}

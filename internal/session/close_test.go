@@ -103,3 +103,16 @@ func TestCloseAfterALossGivesTheSessionUp(t *testing.T) {
 		})
 	}
 }
+
+// A server that says so of a copy has not closed the session: the copy goes on with its
+// leases.
+func TestSessionThatACopyHasIsNotClosed(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "granted 1 5")
+	s.takeTurn("close")
+	s.takeTurn("closed conflict")
+	s.takeTurn("@1010")
+	if finished, confirmed := s.m.Finished(); !finished || confirmed {
+		t.Errorf("finished %t, confirmed %t", finished, confirmed)
+	}
+}

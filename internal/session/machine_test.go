@@ -2,10 +2,12 @@ package session
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
@@ -211,5 +213,110 @@ func TestCirclesAreFollowedWithGrowingPauses(t *testing.T) {
 	}
 	if asked < 5 || asked > 30 {
 		t.Errorf("asked %d times in %d ms", asked, at)
+	}
+}
+
+// A check that was to be sent when the stream broke has a renewal of the next stream: one
+// that was never sent is never answered.
+func TestUnsentCheckHasARenewalOfTheNextStream(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "granted 1 5")
+	s.takeTurn("check 5", "down")
+	s.takeTurn("@20")
+	s.out = nil
+	s.takeTurn("@30 welcome 3s")
+	if len(s.out) != 1 || s.out[0] != "send finished 2 renewal 4 2:check(5)" {
+		t.Fatalf("on the next stream: %q", s.out)
+	}
+	s.takeTurn("done 2", "renewed 4")
+	if c := s.calls[1]; !c.answered || c.why != nil {
+		t.Errorf("the check: answered %t, %s", c.answered, text(c.why))
+	}
+}
+
+// A greeting says which number is next, so that the server knows one that was overtaken.
+func TestGreetingSaysWhichNumberIsNext(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("acquire x", "acquire y")
+	s.takeTurn("down")
+	s.takeTurn("@20")
+	if next := s.attempt.Hello.NextNumber; next != 3 {
+		t.Errorf("after two requests number %d is next", next)
+	}
+}
+
+// Tenures of one cell say nothing about those of another: the first one there is news,
+// and what failed before it is no reason for pauses.
+func TestTenureIsOfTheCell(t *testing.T) {
+	s := open(t, ofTwo())
+	s.m.line.epoch, s.m.line.failures = 7, 10
+	s.takeTurn("closed gone")
+	s.hear(&linkpb.ServerMessage{Welcome: &linkpb.Welcome{
+		Cell: "cell-2", Epoch: 3, Session: []byte("t"), TtlNano: int64(3 * time.Second),
+	}})
+	s.takeTurn()
+	if n := s.m.line.failures; n != 0 {
+		t.Errorf("welcomed by another cell, and %d failures count", n)
+	}
+}
+
+// The driver wakes up for all that becomes due, however long the TTL is.
+func TestWakeUpForWhatIsDue(t *testing.T) {
+	opened := func(lines ...string) *script {
+		settings := ofTwo()
+		settings.TTL = time.Hour
+		s := start(t, settings)
+		s.takeTurn("welcome 1h")
+		for _, line := range lines {
+			s.takeTurn(line)
+		}
+		return s
+	}
+	for _, x := range []struct {
+		what string
+		s    *script
+		want time.Duration
+	}{
+		{"nothing but a renewal", opened(), 10 * time.Minute},
+		{"a request that rests", opened("acquire x", "refused 1 exhausted"), exhaustedPause},
+		{"a server that is silent", opened("acquire x", "granted 1 5", "check 5"), patienceMax},
+		{"a pause before the next attempt", opened("down"), backoffMin / 2},
+		{"an attempt", opened("down", "@10"), attemptMax},
+		{"the end", opened("down", "@10", "@6000 down", "close"), time.Second},
+	} {
+		if got := x.s.m.Wake(); got != x.want {
+			t.Errorf("%s: the driver sleeps for %v, want %v", x.what, got, x.want)
+		}
+	}
+}
+
+// A caller of Release is told at the deadline also when nothing wakes the driver but what
+// it was told to wait for.
+func TestReleaseWithoutAnAnswerWakesTheDriver(t *testing.T) {
+	for begin := 0; begin < 500; begin += 20 {
+		s := open(t, ofTwo())
+		s.takeTurn("acquire x", "granted 1 5")
+		now, deadline := time.Duration(0), time.Duration(0)
+		turn := func() {
+			s.out = nil
+			s.takeTurn("@" + strconv.Itoa(int(now/time.Millisecond)))
+			for _, line := range s.out {
+				if _, n, renews := strings.Cut(line, " renewal "); renews {
+					s.takeTurn("renewed " + n)
+				}
+			}
+		}
+		for now = 0; now < time.Duration(begin)*time.Millisecond; now += min(s.m.Wake(), time.Duration(begin)*time.Millisecond-now) {
+			turn()
+		}
+		turn()
+		s.takeTurn("release 5")
+		deadline = now + s.m.window.Remaining(s.m.now)
+		for c := s.calls[1]; !c.answered; turn() {
+			now += s.m.Wake().Round(time.Millisecond)
+		}
+		if now > deadline+time.Millisecond {
+			t.Errorf("asked after %d ms: told %v after the deadline", begin, now-deadline)
+		}
 	}
 }

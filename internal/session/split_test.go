@@ -89,3 +89,12 @@ func TestGatherKeepsTheOrderOfWatches(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Of what two messages ask for the later one counts, and what it does not ask for stays.
+func TestGatherTakesWhatWasAskedLast(t *testing.T) {
+	got := Gather([]*linkpb.ClientMessage{{Renewal: 2, TtlNano: 6, FinishedBelow: 9}}, &linkpb.ClientMessage{Renewal: 3, TtlNano: 3})
+	got = Gather(got, &linkpb.ClientMessage{Requests: requestsOf(1, nil), FinishedBelow: 4})
+	if m := got[0]; len(got) != 1 || m.Renewal != 3 || m.TtlNano != 3 || m.FinishedBelow != 9 || len(m.Requests) != 1 {
+		t.Errorf("gathered %v", got)
+	}
+}

@@ -110,3 +110,56 @@ func TestManyWatchesAreAskedForBitByBit(t *testing.T) {
 		t.Errorf("%d were never asked for", n)
 	}
 }
+
+// Names that the server does not let us observe take no room from others: neither from
+// what may be observed, nor from what may be asked for at once.
+func TestDeniedWatchesTakeNoRoom(t *testing.T) {
+	s := open(t, ofTwo())
+	for i := range WatchesMax + 1 {
+		name := fmt.Sprint("name ", i)
+		o := &watcher{index: i + 1, name: name}
+		s.watch = append(s.watch, o)
+		s.m.Observe(o, name)
+		s.out = nil
+		s.takeTurn()
+		if want := []string{"send observe [" + name + "]"}; !slices.Equal(s.out, want) {
+			t.Fatalf("after %d denials: %q", i, s.out)
+		}
+		s.hear(&linkpb.ServerMessage{Observed: []*linkpb.Observed{{Name: name, Reason: linkpb.Reason_REASON_DENIED}}})
+		s.takeTurn()
+	}
+	if n := s.m.watches.observed; n != 0 {
+		t.Errorf("all are denied, and %d are counted", n)
+	}
+}
+
+// On a new stream nothing is asked for yet: all is, again.
+func TestUnansweredWatchesAreAskedForAgain(t *testing.T) {
+	s := open(t, ofTwo())
+	for i := range watchesAsked {
+		s.input([]string{"observe", fmt.Sprint("n", i)})
+	}
+	s.takeTurn()
+	s.takeTurn("@10 down")
+	s.takeTurn("@20")
+	s.takeTurn("@30 welcome 3s")
+	asked := 0
+	for _, w := range s.m.watches.of {
+		if w.asked {
+			asked++
+		}
+	}
+	if asked != watchesAsked {
+		t.Errorf("%d of %d are asked for on the next stream", asked, watchesAsked)
+	}
+}
+
+// Who leaves in the turn in which the server ends the observation leaves once.
+func TestWatchThatEndsAsItsObserverLeavesIsCountedOnce(t *testing.T) {
+	s := open(t, ofTwo())
+	s.takeTurn("observe x")
+	s.takeTurn("unobserve 1", "closed exhausted")
+	if n := s.m.watches.observed; n != 0 {
+		t.Errorf("nobody observes, and %d are counted", n)
+	}
+}
