@@ -12,6 +12,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/server"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/store"
 )
 
 func newLog() *cobra.Command {
@@ -127,7 +128,7 @@ func (v *dumpFlags) open(ctx context.Context, cmd *cobra.Command) (r *etcdstore.
 		r, err = etcdstore.ReadEmbedded(ctx, v.data, clock.System())
 	}
 	switch {
-	case errors.Is(err, etcdstore.ErrNoCell):
+	case errors.Is(err, etcdstore.ErrNoCell), errors.Is(err, store.ErrDamaged):
 		return nil, "", failed(exitData, "%v", err)
 	case errors.Is(err, etcdstore.ErrInUse):
 		return nil, "", failed(exitUnavailable, "%v; it can be read when that server has stopped", err)

@@ -147,6 +147,9 @@ func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
 	if signalOf(v.signal) == 0 {
 		return usage(cmd, "--signal is %q; expected a name such as TERM, or a number", v.signal)
 	}
+	if v.statusFD < 0 && cmd.Flags().Changed("status-fd") {
+		return usage(cmd, "--status-fd is %d; expected the number of an open file descriptor, such as 3", v.statusFD)
+	}
 	if v.statusFD >= 0 {
 		if _, err := unix.FcntlInt(uintptr(v.statusFD), unix.F_GETFD, 0); err != nil {
 			return usage(cmd, "--status-fd is %d, which is not open", v.statusFD)

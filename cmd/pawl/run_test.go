@@ -124,6 +124,8 @@ func TestRunRefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"a", "--signal", "NONSENSE", "--", "true"}, "such as TERM"},
 		{[]string{"a", "--contain", "vm", "--", "true"}, "auto, cgroup, processes"},
 		{[]string{"a", "--status-fd", "77", "--", "true"}, "not open"},
+		{[]string{"a", "--status-fd", "-5", "--", "true"}, "--status-fd is -5"},
+		{[]string{"a", "--status-fd=-1", "--", "true"}, "--status-fd is -1"},
 	} {
 		contains(t, want(t, exitUsage, append([]string{"run"}, tc.args...)...).stderr, "pawl run", tc.says)
 	}

@@ -32,8 +32,10 @@ type Rule struct {
 // role's own. Its partitions and all that inherit from it are included as they
 // are now: Enforce again when one was added. A partition or an inheriting table is
 // refused by itself, as is what is no table (SQLSTATE 42809): a statement that names
-// its parent would not fire its triggers. Enforce waits for transactions that write
-// the table, and replaces an earlier rule.
+// its parent would not fire its triggers. Enforce replaces an earlier rule. It waits
+// for transactions that write the table, and claims of any resource wait for it
+// meanwhile, so that it fails with [ErrBusy] after the database's lock_timeout, or
+// 10 seconds where there is none.
 func (g Guard) Enforce(ctx context.Context, table string, r Rule) error {
 	if (r.Resource == "") == (r.Column == "") {
 		return fmt.Errorf("%w: a rule of resource %q and column %q", guard.ErrMalformed, r.Resource, r.Column)

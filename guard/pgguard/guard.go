@@ -47,9 +47,12 @@ func (g Guard) Isolation(level pgx.TxIsoLevel) Guard {
 }
 
 // Wait returns the guard with another bound, in whole milliseconds, on how long
-// an operation waits for work of other tokens before it fails with [ErrBusy]: 0
-// waits as long as the context lets it. Without it, the database's lock_timeout
-// holds, or 10 seconds where there is none.
+// an operation waits for work of other tokens, and for locks on the guard's tables
+// and rows, all together, before it fails with [ErrBusy]: 0 waits as long as the
+// context lets it. Without it, the database's lock_timeout holds, or 10 seconds
+// where there is none. A transaction of a holder whose fence is the mark already
+// waits for nobody but who locks the table pawl.guard against reading, and that
+// wait is bounded by the session's lock_timeout and the context alone.
 func (g Guard) Wait(d time.Duration) Guard {
 	g.wait = &d
 	return g
@@ -101,13 +104,15 @@ func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
 	return guard.State{Cell: cell, Seen: guard.Token(token)}, nil
 }
 
-// Blocker is a transaction inside the guard of a resource, for which a claim
-// with a higher token waits. Texts are empty where the asking role may not see
-// them.
+// Blocker is a transaction for which a claim of a resource with a higher token
+// waits: one inside its guard, or one that locks the guard's table (as
+// [Guard.Enforce] does until its transaction ends) or rows of it. Texts are empty
+// where the asking role may not see them.
 type Blocker struct {
 	// PID is the backend's process id; 0 for a prepared transaction.
 	PID int
-	// Token is the one it entered under; 0 where it cannot be told.
+	// Token is the one it entered under; 0 where it cannot be told, or where it is
+	// not inside the guard.
 	Token guard.Token
 	// Prepared is the name that ROLLBACK PREPARED or COMMIT PREPARED takes.
 	Prepared    string
@@ -120,7 +125,7 @@ type Blocker struct {
 	Since time.Time
 }
 
-// Blockers lists the transactions that are inside the guard of a resource.
+// Blockers lists the transactions that a claim of a resource would wait for.
 func (g Guard) Blockers(ctx context.Context, resource string) ([]Blocker, error) {
 	rows, err := g.pool.Query(ctx, `select coalesce(pid, 0), coalesce(token, 0), coalesce(prepared, ''), coalesce(role, ''),
 		coalesce(application, ''), coalesce(client, ''), coalesce(state, ''), since

@@ -1,4 +1,4 @@
--- pawl's guard for PostgreSQL, version 3. Run it in one transaction, as a role
+-- pawl's guard for PostgreSQL, version 4. Run it in one transaction, as a role
 -- that may create a schema; running it again changes nothing. Then let each role
 -- that writes under the guard use it:
 --
@@ -31,7 +31,7 @@ BEGIN
   END IF;
   IF pg_catalog.to_regclass('pawl.guard') IS NOT NULL AND coalesce(pg_catalog.substring(
       pg_catalog.obj_description(pg_catalog.to_regclass('pawl.guard'), 'pg_class'), 'version ([0-9]+)')::int, 0)
-      > 3 THEN
+      > 4 THEN
     RAISE EXCEPTION 'pawl guard: a newer version is installed than this one';
   END IF;
 END $pawl$;
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS pawl.guard (
   raised   timestamptz NOT NULL DEFAULT pg_catalog.now(),
   watched  boolean NOT NULL DEFAULT true
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE pawl.guard IS 'pawl guard, version 3: the highest fencing token that each resource has seen';
+COMMENT ON TABLE pawl.guard IS 'pawl guard, version 4: the highest fencing token that each resource has seen';
 COMMENT ON COLUMN pawl.guard.watched IS 'whether enter must leave a setting for the triggers of enforced tables';
 
 CREATE TABLE IF NOT EXISTS pawl.guard_offset (
@@ -92,6 +92,14 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $pawl$
     OPERATOR(pg_catalog.|) '-9223372036854775808'::bigint
 $pawl$;
 
+-- wait_left is what is left of most milliseconds that began at since, as
+-- lock_timeout has it: 0 is for ever. It never grows, whatever the clock does.
+CREATE OR REPLACE FUNCTION pawl.wait_left(most bigint, since timestamptz) RETURNS bigint
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $pawl$
+  SELECT CASE most WHEN 0 THEN 0
+    ELSE least(most, greatest(1, most - floor(extract(epoch FROM clock_timestamp() - since) * 1000)::bigint)) END
+$pawl$;
+
 -- enter makes the transaction one under this fence, or raises. Everybody under
 -- the mark holds the resource's lock shared until the transaction has ended;
 -- whoever raises the mark holds it alone, and so waits for all who are under the
@@ -104,13 +112,19 @@ $pawl$;
 -- 40001 where it was raised in between; and a mark is raised only where nothing
 -- at all was committed in between, since what a lower token did must be seen
 -- afterwards.
+--
+-- All that it waits for, the table and its rows too, ends when wait_ms have passed
+-- since it began: lock_timeout is set to what is left before each step that may
+-- wait, and put back at the end.
 CREATE OR REPLACE FUNCTION pawl.enter(resource text, cell text, token bigint, wait_ms integer DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $pawl$
 #variable_conflict error
 DECLARE
   fresh   boolean := current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
   key     bigint := pawl.lock_key(resource);
-  waits   text;
+  began   timestamptz := clock_timestamp();
+  waits   text := current_setting('lock_timeout');
+  most    bigint := coalesce(wait_ms, nullif((extract(epoch FROM waits::interval) * 1000)::bigint, 0), 10000);
   raises  boolean;
   got     boolean;
   since   bigint;
@@ -125,6 +139,7 @@ BEGIN
     RAISE EXCEPTION 'pawl guard: malformed fence for "%": token %, cell "%"', resource, token, cell
       USING ERRCODE = 'FE007';
   END IF;
+  PERFORM set_config('lock_timeout', most::text, true);
 
   SELECT g.cell, g.token INTO mark FROM pawl.guard g WHERE g.resource = enter.resource;
   raises := NOT FOUND OR mark.token < token;
@@ -144,18 +159,12 @@ BEGIN
     got := pg_try_advisory_xact_lock_shared(key);
   END IF;
   IF NOT got THEN
-    waits := current_setting('lock_timeout');
-    IF wait_ms IS NOT NULL THEN
-      PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
-    ELSIF waits = '0' THEN
-      PERFORM set_config('lock_timeout', '10s', true);
-    END IF;
+    PERFORM set_config('lock_timeout', pawl.wait_left(most, began)::text, true);
     IF raises THEN
       PERFORM pg_advisory_xact_lock(key);
     ELSE
       PERFORM pg_advisory_xact_lock_shared(key);
     END IF;
-    PERFORM set_config('lock_timeout', waits, true);
   END IF;
 
   IF raises AND NOT fresh THEN
@@ -170,15 +179,18 @@ BEGIN
     END IF;
   END IF;
   IF raises THEN
-    -- Nothing waits for this one: it tells pawl.blockers which token raises.
-    PERFORM pg_advisory_xact_lock_shared(4611686018427387904 | token);
+    -- It tells pawl.blockers which token raises. Where a stranger has it, nothing
+    -- does, and nothing waits.
+    PERFORM pg_try_advisory_xact_lock_shared(4611686018427387904 | token);
     -- Whether anything is enforced cannot change from here on, see pawl.watch.
+    PERFORM set_config('lock_timeout', pawl.wait_left(most, began)::text, true);
     LOCK TABLE pawl.guard IN ROW EXCLUSIVE MODE;
+    PERFORM set_config('lock_timeout', pawl.wait_left(most, began)::text, true);
     INSERT INTO pawl.guard AS g (resource, cell, token, watched)
       VALUES (enter.resource, enter.cell, enter.token, NOT fresh OR EXISTS (
         SELECT 1 FROM pg_trigger t WHERE t.tgfoid = 'pawl.guard_rows()'::regprocedure
           OR t.tgfoid = 'pawl.guard_statement()'::regprocedure
-            AND t.tgargs = convert_to(enter.resource, getdatabaseencoding()) || '\x00'::bytea))
+            AND t.tgargs = convert_to(enter.resource, getdatabaseencoding()) || decode('00', 'hex')))
       ON CONFLICT ON CONSTRAINT guard_pkey DO UPDATE
       SET token = excluded.token, watched = excluded.watched, raised = pg_catalog.now()
       WHERE g.token < excluded.token AND g.cell = excluded.cell;
@@ -186,9 +198,12 @@ BEGIN
   IF fresh THEN
     SELECT g.cell, g.token, g.watched INTO mark FROM pawl.guard g WHERE g.resource = enter.resource;
   ELSE
+    PERFORM set_config('lock_timeout', pawl.wait_left(most, began)::text, true);
     SELECT g.cell, g.token, g.watched INTO mark FROM pawl.guard g WHERE g.resource = enter.resource FOR SHARE;
   END IF;
-  IF NOT FOUND OR mark.token < token AND mark.cell = cell THEN
+  got := FOUND;
+  PERFORM set_config('lock_timeout', waits, true);
+  IF NOT got OR mark.token < token AND mark.cell = cell THEN
     RAISE EXCEPTION 'pawl guard: the mark of "%" is not what was written: something else changes pawl.guard', resource
       USING ERRCODE = '55000';
   ELSIF mark.cell <> cell OR mark.token <> token THEN
@@ -204,7 +219,9 @@ END $pawl$;
 -- already: FE009 says that it may not be so, and to enter. It takes the lock
 -- before it has looked, which two that must raise the mark could not both do
 -- without locking each other out. It names the schema of all it uses, operators
--- too, instead of setting search_path, and needs no right but to look.
+-- too, instead of setting search_path, and needs no right but to look. It waits for
+-- nothing but who locks the table against reading, which only its own role may; that
+-- is bounded as every read of a table is, by the session's lock_timeout.
 CREATE OR REPLACE FUNCTION pawl.reenter(resource text, cell text, token bigint, wait_ms integer DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE AS $pawl$
 BEGIN
@@ -280,22 +297,33 @@ END $pawl$;
 --   UPDATE t SET … WHERE id = 7 AND (SELECT pawl.held('orders/7', 'cell', 42));
 CREATE OR REPLACE FUNCTION pawl.held(resource text, cell text, token bigint, wait_ms integer DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $pawl$
+DECLARE
+  began timestamptz := clock_timestamp();
+  waits text := current_setting('lock_timeout');
+  most  bigint := coalesce(wait_ms, nullif((extract(epoch FROM waits::interval) * 1000)::bigint, 0), 10000);
 BEGIN
+  PERFORM set_config('lock_timeout', most::text, true);
   IF token BETWEEN 1 AND 9007199254740991 AND NOT EXISTS (
       SELECT 1 FROM pawl.guard g
         WHERE g.resource = held.resource AND (g.token >= held.token OR g.cell <> held.cell)) THEN
     RAISE EXCEPTION 'pawl guard: "%" was not claimed with token %', resource, token USING ERRCODE = 'FE005';
   END IF;
-  PERFORM pawl.enter(resource, cell, token, wait_ms);
+  PERFORM pawl.enter(resource, cell, token, pawl.wait_left(most, began)::integer);
+  PERFORM set_config('lock_timeout', waits, true);
   RETURN true;
 END $pawl$;
 
--- move_offset enters and moves an offset from prev to next.
+-- move_offset enters and moves an offset from prev to next. What it waits for
+-- afterwards, another transaction of this holder that moves the same offset, is
+-- bounded by wait_ms, too.
 CREATE OR REPLACE FUNCTION pawl.move_offset(
   resource text, cell text, token bigint, key text, prev bigint, next bigint, wait_ms integer DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $pawl$
 DECLARE
-  at bigint;
+  began timestamptz := clock_timestamp();
+  waits text := current_setting('lock_timeout');
+  most  bigint := coalesce(wait_ms, nullif((extract(epoch FROM waits::interval) * 1000)::bigint, 0), 10000);
+  at    bigint;
 BEGIN
   IF coalesce(move_offset.key, '') = '' THEN
     RAISE EXCEPTION 'pawl guard: no offset key' USING ERRCODE = 'FE002';
@@ -303,17 +331,17 @@ BEGIN
     RAISE EXCEPTION 'pawl guard: malformed offset, from % to %', prev, next USING ERRCODE = 'FE007';
   END IF;
   PERFORM pawl.enter(move_offset.resource, cell, token, wait_ms);
+  PERFORM set_config('lock_timeout', pawl.wait_left(most, began)::text, true);
   UPDATE pawl.guard_offset o SET seq = next
     WHERE o.resource = move_offset.resource AND o.key = move_offset.key AND o.seq = prev;
-  IF FOUND THEN
-    RETURN;
-  END IF;
-  IF prev = 0 THEN
+  IF NOT FOUND AND prev = 0 THEN
+    PERFORM set_config('lock_timeout', pawl.wait_left(most, began)::text, true);
     INSERT INTO pawl.guard_offset VALUES (move_offset.resource, move_offset.key, next)
       ON CONFLICT ON CONSTRAINT guard_offset_pkey DO NOTHING;
-    IF FOUND THEN
-      RETURN;
-    END IF;
+  END IF;
+  IF FOUND THEN
+    PERFORM set_config('lock_timeout', waits, true);
+    RETURN;
   END IF;
   SELECT o.seq INTO at FROM pawl.guard_offset o
     WHERE o.resource = move_offset.resource AND o.key = move_offset.key;
@@ -322,30 +350,56 @@ BEGIN
     USING ERRCODE = 'FE008', DETAIL = format('at %s', coalesce(at, 0));
 END $pawl$;
 
--- blockers lists who is inside the guard of a resource: whom a claim would wait
--- for. token is NULL where the work of several tokens cannot be told apart.
+-- blockers lists whom a claim of a resource would wait for: who is inside its
+-- guard, who locks the table (pawl.watch, and enforce with it, until its transaction
+-- ends) or waits to, which holds up those behind it as well, and who changes or locks
+-- rows of the table by hand. token is NULL where the work of several tokens cannot be
+-- told apart, and for those who are not inside.
 CREATE OR REPLACE FUNCTION pawl.blockers(resource text)
 RETURNS TABLE (
   pid integer, token bigint, prepared text, role name, application text, client text, state text, since timestamptz)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $pawl$
-  WITH held AS (
-    SELECT l.pid, l.mode, l.virtualtransaction, (l.classid::bigint << 32) | l.objid::bigint AS key
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $pawl$
+#variable_conflict use_column
+DECLARE
+  waits text := current_setting('lock_timeout');
+  mark  bigint;
+BEGIN
+  -- Who locks the table against reading is shown, and not waited for.
+  BEGIN
+    PERFORM set_config('lock_timeout', '1', true);
+    SELECT g.token INTO mark FROM pawl.guard g WHERE g.resource = blockers.resource;
+    PERFORM set_config('lock_timeout', waits, true);
+  EXCEPTION WHEN lock_not_available THEN
+  END;
+  RETURN QUERY WITH locks AS MATERIALIZED (
+    SELECT l.pid, l.mode, l.virtualtransaction, l.granted, l.locktype,
+        CASE l.locktype WHEN 'advisory' THEN (l.classid::bigint << 32) | l.objid::bigint END AS key
       FROM pg_locks l
-      WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
-  SELECT h.pid,
-      CASE h.mode WHEN 'ShareLock' THEN (SELECT g.token FROM pawl.guard g WHERE g.resource = blockers.resource)
-        ELSE (SELECT max(t.key & 9007199254740991) FROM held t
-          WHERE t.virtualtransaction = h.virtualtransaction AND t.key >> 53 = 512) END,
-      p.gid, coalesce(a.usename, p.owner), a.application_name, host(a.client_addr), a.state,
+      WHERE l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+        AND (l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+          OR l.locktype = 'relation' AND l.relation = 'pawl.guard'::regclass)),
+  inside AS (
+    SELECT h.pid, h.virtualtransaction, CASE h.mode WHEN 'ShareLock' THEN mark
+        ELSE (SELECT max(t.key & 9007199254740991) FROM locks t
+          WHERE t.virtualtransaction = h.virtualtransaction AND t.key >> 53 = 512) END AS token
+      FROM locks h
+      WHERE h.key = pawl.lock_key(blockers.resource)),
+  listed AS (
+    SELECT i.pid, i.virtualtransaction, i.token FROM inside i
+    UNION ALL
+    SELECT DISTINCT l.pid, l.virtualtransaction, NULL::bigint FROM locks l
+      WHERE l.locktype = 'relation' AND l.virtualtransaction NOT IN (SELECT i.virtualtransaction FROM inside i)
+        AND (l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+          OR l.mode IN ('RowShareLock', 'RowExclusiveLock') AND l.granted AND NOT EXISTS (
+            SELECT 1 FROM locks t WHERE t.virtualtransaction = l.virtualtransaction AND t.key < 0)))
+  SELECT h.pid, h.token, p.gid, coalesce(a.usename, p.owner), a.application_name, host(a.client_addr), a.state,
       coalesce(a.xact_start, p.prepared)
-    FROM held h
+    FROM listed h
     LEFT JOIN pg_stat_activity a ON a.pid = h.pid
     LEFT JOIN pg_locks x ON h.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = h.virtualtransaction
       AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock'
-    LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
-    WHERE h.key = pawl.lock_key(blockers.resource)
-$pawl$;
+    LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid;
+END $pawl$;
 
 -- terminate_blockers ends the sessions whose transactions are inside the guard
 -- of a resource under a token below this one, and returns how many it told. The
@@ -354,9 +408,14 @@ $pawl$;
 CREATE OR REPLACE FUNCTION pawl.terminate_blockers(resource text, cell text, token bigint)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $pawl$
 DECLARE
-  mark record;
+  waits text := current_setting('lock_timeout');
+  mark  record;
 BEGIN
+  IF waits = '0' THEN
+    PERFORM set_config('lock_timeout', '10s', true);
+  END IF;
   SELECT g.cell, g.token INTO mark FROM pawl.guard g WHERE g.resource = terminate_blockers.resource;
+  PERFORM set_config('lock_timeout', waits, true);
   IF FOUND AND (mark.cell <> terminate_blockers.cell OR mark.token > terminate_blockers.token) THEN
     PERFORM pawl.refuse(resource, cell, token, mark.cell, mark.token);
   END IF;
@@ -429,21 +488,31 @@ $pawl$;
 
 -- watch has every transaction that enters a resource, or any, from now on leave
 -- its setting. That costs as much as the rest of enter, so it is done where
--- something is enforced.
+-- something is enforced. Every claim waits behind it until its transaction has
+-- ended, and also while it waits itself: for as long as the session's lock_timeout
+-- says, or 10 seconds where there is none.
 CREATE OR REPLACE FUNCTION pawl.watch(resource text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $pawl$
+DECLARE
+  waits text := current_setting('lock_timeout');
 BEGIN
+  IF waits = '0' THEN
+    PERFORM set_config('lock_timeout', '10s', true);
+  END IF;
   LOCK TABLE pawl.guard IN SHARE ROW EXCLUSIVE MODE;
   UPDATE pawl.guard g SET watched = true WHERE NOT g.watched AND g.resource = coalesce(watch.resource, g.resource);
+  PERFORM set_config('lock_timeout', waits, true);
 END $pawl$;
 
 -- enforce makes every statement that writes the table need a fence of resource,
 -- whoever sends it. With always it is so under session_replication_role = replica
--- too.
+-- too. It waits for who writes the table while claims wait for it, so as long as
+-- watch does.
 CREATE OR REPLACE FUNCTION pawl.enforce(tab regclass, resource text, always boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $pawl$
 DECLARE
-  rel regclass;
+  waits text := current_setting('lock_timeout');
+  rel   regclass;
 BEGIN
   IF coalesce(resource, '') = '' THEN
     RAISE EXCEPTION 'pawl guard: no resource' USING ERRCODE = 'FE007';
@@ -456,6 +525,9 @@ BEGIN
     RAISE EXCEPTION 'pawl guard: % is written through the table that it is a part of, too', tab
       USING ERRCODE = '42809', HINT = 'Enforce that one, by rows where they belong to several resources.';
   END IF;
+  IF waits = '0' THEN
+    PERFORM set_config('lock_timeout', '10s', true);
+  END IF;
   PERFORM pawl.watch(resource);
   PERFORM pawl.relax(tab);
   FOR rel IN SELECT pawl.guarded(tab) LOOP
@@ -465,6 +537,7 @@ BEGIN
       EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER pawl_guard', rel);
     END IF;
   END LOOP;
+  PERFORM set_config('lock_timeout', waits, true);
 END $pawl$;
 
 -- enforce_rows is enforce for a table whose rows belong to many resources: each
@@ -473,8 +546,9 @@ CREATE OR REPLACE FUNCTION pawl.enforce_rows(
   tab regclass, col name, prefix text DEFAULT '', always boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $pawl$
 DECLARE
-  rel  regclass;
-  kind text[];
+  waits text := current_setting('lock_timeout');
+  rel   regclass;
+  kind  text[];
 BEGIN
   -- The same in enforce; a function for it would need a right that roles admitted to
   -- an older version lack.
@@ -484,6 +558,9 @@ BEGIN
   ELSIF EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = tab) THEN
     RAISE EXCEPTION 'pawl guard: % is written through the table that it is a part of, too', tab
       USING ERRCODE = '42809', HINT = 'Enforce that one, by rows where they belong to several resources.';
+  END IF;
+  IF waits = '0' THEN
+    PERFORM set_config('lock_timeout', '10s', true);
   END IF;
   PERFORM pawl.watch();
   PERFORM pawl.relax(tab);
@@ -502,6 +579,7 @@ BEGIN
       END IF;
     END LOOP;
   END LOOP;
+  PERFORM set_config('lock_timeout', waits, true);
 END $pawl$;
 
 -- admit lets a role use the guard: enter, read marks and offsets, and enforce it on

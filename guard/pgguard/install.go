@@ -10,7 +10,7 @@ import (
 )
 
 // version is that of guard.sql.
-const version = 3
+const version = 4
 
 //go:embed guard.sql
 var ddl string

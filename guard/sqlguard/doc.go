@@ -31,9 +31,19 @@
 //     the transaction does afterwards is unguarded. Enter first.
 //   - A resource counts as unseen when it has no row, and whoever comes first
 //     opens it with any token. Nothing here deletes rows, and the tables' own
-//     triggers refuse deletion, a lower token and another cell. To hand a
-//     database over to another cell, stop all holders, drop the trigger
-//     pawl_guard_keep, delete the rows and Install again.
+//     triggers refuse every statement that deletes a mark, lowers it or gives it
+//     another cell: DELETE, UPDATE, REPLACE, INSERT OR REPLACE, an upsert, also
+//     through ATTACH. To hand a database over to another cell, stop all holders,
+//     drop the trigger pawl_guard_keep, delete the rows and Install again.
+//   - That is against accidents. Who may write the file can still take marks back:
+//     by dropping or renaming a trigger or a table, PRAGMA writable_schema,
+//     switching triggers off (SQLITE_DBCONFIG_ENABLE_TRIGGER), a TEMP trigger on
+//     the table, or by replacing the file. SQLite has no roles that could be
+//     denied that.
+//   - Offsets have no such triggers. They move by [Guard.Offset], or by hand.
+//   - A table that was made by hand with a rowid, as by the README's statement,
+//     lets REPLACE name the rowid of another row, which is then deleted. The one
+//     that Install makes has none.
 //   - A database restored from a backup has the mark of that moment. Claim with
 //     a freshly acquired lease before it is opened for writes.
 //   - SQLite on a network file system is unsafe with or without a guard. A power
@@ -42,6 +52,12 @@
 //     which is SQLite's default.
 //
 // # SQLite
+//
+// The guard lies in the schema main of the connection: a TEMP table of the same name
+// is not reached, nor the guard of an attached database. Statements of your own
+// should say main.pawl_guard, too. Data in an attached database is guarded as well,
+// but for a crash in the middle of a commit, after which SQLite may have one of the
+// two files and not the other where the write-ahead log is on. Keep both in one file.
 //
 // SQLite has one writer at a time, so the operations of one holder take turns.
 // A transaction of database/sql begins DEFERRED there: it takes the write lock

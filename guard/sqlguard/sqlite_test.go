@@ -31,6 +31,7 @@ func TestSQLiteFailure(t *testing.T) {
 		{errors.New("FOREIGN KEY constraint failed"), failedCheck},
 		{errors.New("SQL logic error: no such table: pawl_guard (1)"), failedNoTable},
 		{errors.New("no such table: pawl_guard_offset"), failedNoTable},
+		{errors.New("no such table: main.pawl_guard"), failedNoTable},
 		{errors.New("no such table: ledger"), failedOtherwise},
 		{coded(10), failedOtherwise}, // IOERR
 		{coded(13), failedOtherwise}, // FULL

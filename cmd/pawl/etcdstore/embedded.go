@@ -8,14 +8,17 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/internal/clock"
@@ -76,7 +79,9 @@ var _ store.Store = (*Embedded)(nil)
 // OpenEmbedded locks the folder and starts the member; it returns when the
 // member answers. errors.Is(err, ErrInUse): another server has the folder;
 // store.ErrFull: less than FreeStart is free; store.ErrRolledBack: the member
-// shows less than it had reached.
+// shows less than it had reached; store.ErrDamaged: the folder does not hold what a
+// member left there. Where etcd ends the process itself while it reads the folder, the
+// exit code is 65.
 func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err error) {
 	opts = opts.withDefaults()
 	e := &Embedded{opts: opts, stop: func() {}, ending: ending{log: opts.Logger, done: make(chan struct{})}}
@@ -88,13 +93,25 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 	if e.folder, err = openFolder(ctx, opts.Dir, FreeStart, opts.Clock); err != nil {
 		return nil, err
 	}
+	e.folder.warnOpen(opts.Logger)
 	if e.node, err = e.folder.nodeID(); err != nil {
 		return nil, err
 	}
-	if err := e.folder.form(); err != nil {
+	served, err := Formed(e.folder.dir)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.start(ctx); err != nil {
+	left := ""
+	if served {
+		left = e.folder.path("etcd")
+		err = e.folder.inspect()
+	} else {
+		err = e.folder.form()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := e.start(ctx, left); err != nil {
 		return nil, err
 	}
 	if err := e.folder.formed(); err != nil {
@@ -138,8 +155,10 @@ func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 	return o
 }
 
-// start runs the member and waits until it serves.
-func (e *Embedded) start(ctx context.Context) error {
+// start runs the member and waits until it serves. A member that has served before,
+// and cannot go on, does not find what it left, in the folder left; that is empty for
+// a fresh one.
+func (e *Embedded) start(ctx context.Context, left string) error {
 	cfg := embed.NewConfig()
 	cfg.Name = "pawl"
 	cfg.Dir = e.folder.path("etcd")
@@ -153,10 +172,20 @@ func (e *Embedded) start(ctx context.Context) error {
 	// start reads the rest from the log.
 	cfg.BackendBatchInterval = time.Second
 	cfg.QuotaBackendBytes = e.opts.Quota
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLastWords(e.opts.Stderr))
-	member, err := embed.StartEtcd(cfg)
-	if unreadable(err) {
-		err = fmt.Errorf("%w: %w", store.ErrDamaged, err)
+	words := newLastWords(e.opts.Stderr)
+	if left != "" {
+		words.reads.Store(&left)
+		defer words.reads.Store(nil)
+	}
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(words))
+	member, err := startEtcd(cfg, func() error {
+		if left == "" {
+			return nil
+		}
+		return inspectEnd(filepath.Join(cfg.Dir, "member"), zap.New(words))
+	})
+	if left != "" && unreadable(err) && !errors.Is(err, store.ErrDamaged) {
+		err = fmt.Errorf("%w: %s: %w; %s", store.ErrDamaged, left, err, mendFolder)
 	}
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
@@ -165,11 +194,35 @@ func (e *Embedded) start(ctx context.Context) error {
 	return e.ready(ctx)
 }
 
+// errPanic: etcd panicked on what it read.
+var errPanic = errors.New("etcd cannot read it")
+
+func startEtcd(cfg *embed.Config, before func() error) (_ *embed.Etcd, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	if err := before(); err != nil {
+		return nil, err
+	}
+	return embed.StartEtcd(cfg)
+}
+
 // unreadable reports that etcd's log has a record that does not read, or not as it
-// was written. What is cut short is no such: etcd takes it for a write that a crash
-// ended, and checkSeen knows what was there.
+// was written, or that a part of it is missing. What is cut short at the end is no
+// such: etcd takes it for a write that a crash ended, and checkSeen knows what was
+// there.
 func unreadable(err error) bool {
-	return errors.Is(err, wal.ErrCRCMismatch) || errors.Is(err, proto.Error)
+	for _, damaged := range []error{
+		wal.ErrCRCMismatch, wal.ErrFileNotFound, wal.ErrSnapshotNotFound, wal.ErrSnapshotMismatch, wal.ErrSliceOutOfRange,
+		wal.ErrMetadataConflict, wal.ErrDecoderNotFound, snap.ErrNoDBSnapshot, proto.Error, io.ErrUnexpectedEOF, errPanic,
+	} {
+		if errors.Is(err, damaged) {
+			return true
+		}
+	}
+	return false
 }
 
 // slowStart is after how long an operator is told that the member is not ready.

@@ -110,6 +110,7 @@ func OpenExternal(ctx context.Context, opts ExternalOptions) (_ *External, err e
 	if e.folder, err = openFolder(ctx, opts.Dir, 0, opts.Clock); err != nil {
 		return nil, err
 	}
+	e.folder.warnOpen(opts.Logger)
 	if e.node, err = e.folder.nodeID(); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,9 @@ func openFolder(ctx context.Context, dir string, room int64, clk clock.Clock) (_
 		return nil, fmt.Errorf("%w: %d MiB are free under %s and at least %d are needed to start", store.ErrFull, free>>20, dir, room>>20)
 	}
 	f.lock, err = os.OpenFile(f.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, unix.EISDIR) {
+		return nil, fmt.Errorf("%w: %s is not a file; remove it", store.ErrDamaged, f.path("lock"))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the data folder's lock: %w", err)
 	}
@@ -80,6 +84,15 @@ func openFolder(ctx context.Context, dir string, room int64, clk clock.Clock) (_
 	}
 	f.lockID, err = identify(f.path("lock"))
 	return f, err
+}
+
+// warnOpen warns where others than its owner may put files into the folder or take
+// them away. What they may only list is of no use to them: the files are the owner's.
+func (f *folder) warnOpen(log *slog.Logger) {
+	st, err := os.Stat(f.dir)
+	if err == nil && st.Mode().Perm()&0o022 != 0 {
+		log.Warn("data folder: others than its owner may change it; expected mode 700", "path", f.dir, "mode", fmt.Sprintf("%o", st.Mode().Perm()))
+	}
 }
 
 // take locks the folder, or says who holds it.
@@ -161,9 +174,11 @@ func (f *folder) nodeID() (id [16]byte, err error) {
 	case err == nil:
 		n, err := hex.Decode(id[:], []byte(strings.TrimSpace(string(raw))))
 		if err != nil || n != len(id) {
-			return id, fmt.Errorf("%s does not hold an id of 32 hex digits", f.path("node"))
+			return id, fmt.Errorf("%w: %s does not hold an id of 32 hex digits; remove it, and another is drawn", store.ErrDamaged, f.path("node"))
 		}
 		return id, nil
+	case errors.Is(err, unix.EISDIR):
+		return id, fmt.Errorf("%w: %s is not a file; remove it, and an id is drawn", store.ErrDamaged, f.path("node"))
 	case !errors.Is(err, os.ErrNotExist):
 		return id, fmt.Errorf("read the node's id: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -54,7 +53,7 @@ var ErrNoCell = errors.New("no cell")
 // ReadEmbedded reads the cell in the data folder of a server that does not run.
 // A member that starts writes to its folder; so it works on a copy, in a
 // temporary folder that needs as much room. errors.Is(err, ErrInUse): a server
-// runs; ErrNoCell: the folder holds none.
+// runs; ErrNoCell: the folder holds none; store.ErrDamaged as of [OpenEmbedded].
 func ReadEmbedded(ctx context.Context, dir string, clk clock.Clock) (_ *Reader, err error) {
 	formed, err := Formed(dir)
 	if err == nil && !formed {
@@ -68,11 +67,14 @@ func ReadEmbedded(ctx context.Context, dir string, clk clock.Clock) (_ *Reader, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, original.unlock()) }()
+	if err := original.inspect(); err != nil {
+		return nil, err
+	}
 	copied, err := os.MkdirTemp("", "pawl-read-")
 	if err != nil {
 		return nil, err
 	}
-	e := &Embedded{opts: EmbeddedOptions{Clock: clk, Stderr: io.Discard}.withDefaults(), folder: &folder{dir: copied}}
+	e := &Embedded{opts: EmbeddedOptions{Clock: clk}.withDefaults(), folder: &folder{dir: copied}}
 	end := func() error {
 		if e.etcd != nil {
 			e.etcd.Close()
@@ -80,7 +82,7 @@ func ReadEmbedded(ctx context.Context, dir string, clk clock.Clock) (_ *Reader, 
 		return os.RemoveAll(copied)
 	}
 	if err = os.CopyFS(e.folder.path("etcd"), os.DirFS(filepath.Join(dir, "etcd"))); err == nil {
-		err = e.start(ctx)
+		err = e.start(ctx, original.path("etcd"))
 	}
 	if err != nil {
 		return nil, errors.Join(err, end())

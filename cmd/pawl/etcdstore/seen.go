@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
@@ -31,12 +32,15 @@ func (f *folder) checkSeen(now kvlog.Seen) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	if errors.Is(err, syscall.EISDIR) {
+		return fmt.Errorf("%w: %s is not a file; to go on with what the store shows, remove it", store.ErrDamaged, f.path("seen"))
+	}
 	if err != nil {
 		return fmt.Errorf("read what the store had reached: %w", err)
 	}
 	var was seenFile
 	if err := json.Unmarshal(raw, &was); err != nil {
-		return fmt.Errorf("%s does not read as what it should hold: %w", f.path("seen"), err)
+		return fmt.Errorf("%w: %s does not hold what the store had reached (%w); to go on with what the store shows, remove it", store.ErrDamaged, f.path("seen"), err)
 	}
 	if cluster := fmt.Sprintf("%016x", now.Cluster); was.Cluster != cluster || now.Rev < was.Revision {
 		return fmt.Errorf("%w: the etcd of the data folder %s is of cluster %s at revision %d, and was of cluster %s at revision %d; to go on with what is there, remove %s",

@@ -1,13 +1,16 @@
 package etcdstore
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -16,14 +19,23 @@ import (
 type lastWords struct {
 	out    io.Writer
 	fields []zapcore.Field
+	// reads is the folder whose member is being read; nil once it serves, and while a
+	// fresh one is made.
+	reads *atomic.Pointer[string]
 }
 
-func newLastWords(out io.Writer) *zap.Logger { return zap.New(&lastWords{out: out}) }
+func newLastWords(out io.Writer) *lastWords {
+	return &lastWords{out: out, reads: new(atomic.Pointer[string])}
+}
+
+// exitDamaged is the exit code of a process that etcd ends while it reads a folder,
+// the one that "pawl serve" has for store.ErrDamaged.
+const exitDamaged = 65
 
 func (*lastWords) Enabled(level zapcore.Level) bool { return level >= zapcore.DPanicLevel }
 
 func (w *lastWords) With(fields []zapcore.Field) zapcore.Core {
-	return &lastWords{out: w.out, fields: slices.Concat(w.fields, fields)}
+	return &lastWords{out: w.out, fields: slices.Concat(w.fields, fields), reads: w.reads}
 }
 
 func (w *lastWords) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -33,17 +45,30 @@ func (w *lastWords) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapco
 	return checked
 }
 
-// Write ends the process where zap would panic: a goroutine's trace would bury
-// the line. At FatalLevel zap ends it.
+// Write ends the process where zap would panic, or end it with 1: a goroutine's
+// trace would bury the line.
 func (w *lastWords) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	_, err := io.WriteString(w.out, line(e, slices.Concat(w.fields, fields)))
-	if e.Level == zapcore.PanicLevel {
-		os.Exit(1)
+	fields = slices.Concat(w.fields, fields)
+	code, advice := 1, "What was acknowledged is on the disk: start it again once the cause is gone"
+	if dir := w.reads.Load(); dir != nil && !outside(fields) {
+		code, advice = exitDamaged, *dir+" is damaged: "+mendFolder
+	}
+	_, err := io.WriteString(w.out, line(e, fields, advice))
+	if e.Level >= zapcore.PanicLevel {
+		os.Exit(code)
 	}
 	return err
 }
 
-func line(e zapcore.Entry, fields []zapcore.Field) string {
+// outside reports that the cause is not in what the files hold.
+func outside(fields []zapcore.Field) bool {
+	return slices.ContainsFunc(fields, func(f zapcore.Field) bool {
+		err, ok := f.Interface.(error)
+		return ok && (errors.Is(err, fs.ErrPermission) || errors.As(err, new(syscall.Errno)))
+	})
+}
+
+func line(e zapcore.Entry, fields []zapcore.Field, advice string) string {
 	var b strings.Builder
 	b.WriteString("pawl: the embedded store: " + e.Message)
 	for _, f := range fields {
@@ -56,7 +81,7 @@ func line(e zapcore.Entry, fields []zapcore.Field) string {
 		}
 	}
 	if e.Level >= zapcore.PanicLevel {
-		b.WriteString("; the server ends. What was acknowledged is on the disk: start it again once the cause is gone")
+		b.WriteString("; the server ends. " + advice)
 	}
 	return b.String() + "\n"
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -28,9 +29,22 @@ func decodeStrict(data []byte, v any) error {
 		return errors.New(`the body holds half a surrogate pair (\ud800 to \udfff), which is no character`)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return ofField(data, v, err)
+		return ofField(data, v, plainly(err))
 	}
 	return nil
+}
+
+// plainly words what the standard decoder says in names of Go's types. huma has
+// looked at the kinds of values before, so it is numbers that do not fit.
+func plainly(err error) error {
+	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case strings.HasPrefix(e.Value, "number"):
+		return errors.New("the number is out of range")
+	}
+	return errors.New("another kind of value was expected; /openapi.json describes it")
 }
 
 // checkKeys refuses an object with a key twice, and anything after the value.

@@ -26,6 +26,8 @@ var (
 	versionOne string
 	//go:embed testdata/guard_v2.sql
 	versionTwo string
+	//go:embed testdata/guard_v3.sql
+	versionThree string
 )
 
 // What the library of version 1 says. It granted as its SQL told others to.
@@ -102,7 +104,7 @@ func TestUpgradeMakesWhatIsInstalledAnew(t *testing.T) {
 		return all
 	}
 	want := read(fresh(t))
-	for i, earlier := range []string{versionOne, versionTwo} {
+	for i, earlier := range []string{versionOne, versionTwo, versionThree} {
 		upgraded := bare(t)
 		upgraded.session(t).must(begin, earlier, `alter table pawl.guard disable trigger keep`, commit)
 		before := read(upgraded)
