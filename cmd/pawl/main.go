@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	_ "github.com/pawlproject/pawl/cmd/pawl/needsunix"
 	"github.com/pawlproject/pawl/cmd/pawl/plain"
@@ -20,11 +21,16 @@ func main() {
 		coarsenTimers()
 	}
 	takeSecrets()
-	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	code, sig := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
+	if sig != 0 {
+		die(sig)
+	}
+	os.Exit(code)
 }
 
-// execute runs one command and returns its exit code.
-func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// execute runs one command and returns its exit code, and the signal that the
+// process is to die of instead; 0: none.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (code int, death syscall.Signal) {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -34,5 +40,5 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if message != "" {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), plain.Text(withoutPasswords(message)))
 	}
-	return code
+	return code, deathOf(err)
 }

@@ -26,7 +26,7 @@ func (f *fortress) under(who string, args ...string) (said *growing, end func() 
 		_, _ = hold.Write([]byte("\n")) // it may have ended
 		hold.Close()
 		_ = cmd.Wait() // its code tells
-		return cmd.ProcessState.ExitCode()
+		return shellCode(cmd.ProcessState)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestCommandThatStaysReadsItsFilesAgain(t *testing.T) {
 				}
 				return said, func() int {
 					_ = cmd.Wait() // its code tells
-					return cmd.ProcessState.ExitCode()
+					return shellCode(cmd.ProcessState)
 				}
 			}
 			shown := func(name string) lock { return read[lock](t, f.must(0, "a", "show", "--json", name).stdout) }

@@ -63,10 +63,11 @@ about 0.6 of the TTL, and when its holder is asked to let go ("pawl break").
 While it waits for its turn run says for whom, and asks servers that cannot be
 reached again, for 10s at most; -n does not.
 
-Exit codes: the command's, or 128+n when signal n ended it; 64 invalid usage, 69
-no server reachable, 70 the lease was lost, or given up as asked (whatever the
-command's own), 75 not acquired (or --conflict-exit-code), 77 not allowed, 126 the
-command cannot be run, 127 there is none. --status-fd tells whose code it is.`,
+Exit codes: the command's; when signal n ended it, or the wait, run dies of that
+signal, too (a shell shows 128+n); 64 invalid usage, 69 no server reachable, 70 the
+lease was lost, or given up as asked (whatever the command's own), 75 not acquired
+(or --conflict-exit-code), 77 not allowed, 126 the command cannot be run, 127 there
+is none. --status-fd tells whose code it is.`,
 		Example: `  pawl run nightly -- ./report.sh                   wait for the turn
   pawl run nightly -n -E 0 -- ./report.sh           skip it when somebody else is at it
   pawl run gpu --slots 4 -- sh -c 'CUDA_VISIBLE_DEVICES=$((PAWL_SLOT-1)) ./train'

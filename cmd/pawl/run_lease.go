@@ -52,7 +52,7 @@ func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	}
 	v.report(outcome)
 	r.words.end()
-	return &exitError{code: outcome.Code}
+	return &exitError{code: outcome.Code, signal: outcome.Death()}
 }
 
 func textOf(err error) string {

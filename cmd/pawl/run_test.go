@@ -147,8 +147,8 @@ func TestRunGivesItsPlaceUpOnSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // its code tells
-		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) || out.String() != "" {
-			t.Errorf("after %v it ended with %d and printed %q", sig, code, out.String())
+		if died := diedOf(cmd.ProcessState); died != sig || out.String() != "" {
+			t.Errorf("after %v it ended by %v, %v, and printed %q", sig, died, cmd.ProcessState, out.String())
 		}
 		if n := len(s.show("a").Waiters); n != 0 {
 			t.Errorf("after %v there are %d waiters", sig, n)
@@ -169,8 +169,8 @@ func TestRunPassesSignalsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // its code tells
-		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) {
-			t.Errorf("after %v it ended with %d", sig, code)
+		if died := diedOf(cmd.ProcessState); died != sig {
+			t.Errorf("after %v it ended by %v, %v", sig, died, cmd.ProcessState)
 		}
 		if err := syscall.Kill(child, 0); err == nil {
 			t.Errorf("after %v the command is alive", sig)
@@ -245,7 +245,7 @@ func TestRunEndsItsCommandWithItsLease(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if code := cmd.ProcessState.ExitCode(); code != exitLost {
+	if code := shellCode(cmd.ProcessState); code != exitLost {
 		t.Errorf("it ended with %d\n%s", code, said.String())
 	}
 	contains(t, said.String(), `"event":"acquired"`, `"event":"ended"`, `"reason":"lease_lost"`, "no server has answered a renewal for", "a restart of the server")

@@ -104,7 +104,7 @@ func told(t *testing.T, s *served, args ...string) (says func(part string), end 
 	}
 	return says, func() result {
 		_ = cmd.Wait() // its code tells
-		return result{cmd.ProcessState.ExitCode(), "", said.String()}
+		return result{shellCode(cmd.ProcessState), "", said.String()}
 	}
 }
 
@@ -223,7 +223,7 @@ func TestRunSaysThatRenewalsFail(t *testing.T) {
 	contains(t, said.String(), "pawl run: no server has answered a renewal for")
 	hold.Close()
 	_ = cmd.Wait() // its code tells
-	if code := cmd.ProcessState.ExitCode(); code != 1 {
+	if code := shellCode(cmd.ProcessState); code != 1 {
 		t.Errorf("it ended with %d: %s", code, said.String())
 	}
 }

@@ -170,7 +170,7 @@ func (r *run) finish(rep report) (Outcome, error) {
 		r.watch()
 	}
 	reap(r.watcher)
-	r.tty.take()
+	front := r.tty.take()
 	if rep.Kind == reportFailed {
 		if rep.Lost {
 			return Failed(CodeLost, ReasonLost), errors.New("the lease ended before the command was started")
@@ -184,6 +184,11 @@ func (r *run) finish(rep report) (Outcome, error) {
 	o := ended(syscall.WaitStatus(rep.Status))
 	if o.Child.Code == nil {
 		r.tty.restore()
+	}
+	if sig := o.Death(); front && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) {
+		// Ctrl-C reaches the terminal's foreground group alone, which was the
+		// command's. A script that waits for us shares our group, and is to end, too.
+		_ = unix.Kill(0, sig)
 	}
 	if rep.Left {
 		r.notice("the command left processes behind: they were ended with it, the lease is released when nothing is left")
