@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -144,14 +145,17 @@ func (e *signalError) code() int { return 128 + int(e.signal) }
 
 // untilSignal returns a context that signals end, each as its cause: HUP, INT, QUIT
 // and TERM when none are named. A second signal kills the program, whatever it is
-// waiting for.
+// waiting for. Those that were ignored when this process was started stay ignored
+// (nohup): HUP and INT; of others Go does not know.
 func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
 	if len(signals) == 0 {
 		signals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, signals...)
+	if signals = slices.DeleteFunc(slices.Clone(signals), signal.Ignored); len(signals) > 0 {
+		signal.Notify(ch, signals...) // of none it would mean all
+	}
 	go func() {
 		select {
 		case s := <-ch:

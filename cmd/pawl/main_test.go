@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -31,6 +32,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asPawl) != "" {
 		main()
 		return
+	}
+	// Under nohup, or in the background of a shell, the commands of the tests would
+	// inherit that these are ignored. What is caught they do not inherit.
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	os.Exit(m.Run())
 }
