@@ -137,6 +137,7 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 			"PAWL_SLOT="+strconv.Itoa(lease.Slot())),
 		Signal:    signalOf(r.signal),
 		KillAfter: r.killAfter.value,
+		MaxHold:   r.maxHold.value,
 		Margin:    supervise.Margin(r.ttl.value),
 		Contain:   supervise.Contain(r.contain.value),
 		Signals:   r.signals,

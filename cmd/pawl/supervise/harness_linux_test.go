@@ -74,6 +74,8 @@ type spec struct {
 	TTL       time.Duration // deadline from the start
 	KillAfter time.Duration
 	Margin    time.Duration
+	MaxHold   time.Duration
+	Signal    syscall.Signal
 	Contain   Contain
 	Deaf      bool     // the watcher does not act after the start
 	Before    []string // a command that ends by executing the run
@@ -178,7 +180,7 @@ func mainRun() int {
 	}()
 	job := Job{
 		Args: s.Args, Env: Environ(os.Environ(), "PAWL_NAME=orders/7"),
-		KillAfter: s.KillAfter, Margin: s.Margin, Contain: s.Contain,
+		KillAfter: s.KillAfter, Margin: s.Margin, MaxHold: s.MaxHold, Signal: s.Signal, Contain: s.Contain,
 		Notice: func(line string) { fmt.Fprintln(os.Stderr, "run:", line) },
 	}
 	if s.Late {

@@ -18,7 +18,7 @@ import (
 // this process steps in.
 const lateShare = 4
 
-func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, error) {
+func (r *run) supervise(ctx context.Context, timer, hold *clock.BootTimer) (Outcome, error) {
 	lost, done := r.lease.Lost(), ctx.Done()
 	for {
 		// The watcher has this long to do what is due; then this process does it.
@@ -49,6 +49,8 @@ func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, e
 			r.pass(sig)
 		case <-r.children:
 			r.watch()
+		case <-hold.C():
+			r.heldTooLong()
 		case <-timer.C():
 			// After a pause of our own, the watcher may have been paused as well, or
 			// its report may be on its way.
@@ -80,6 +82,16 @@ func (r *run) letGo() {
 		r.alarm(line)
 	}
 	r.end(!ours)
+}
+
+// heldTooLong ends the command of a lease that is held for as long as it may be.
+func (r *run) heldTooLong() {
+	if r.ending {
+		return
+	}
+	r.overlong = true
+	r.alarm(fmt.Sprintf("it has been held for %v: the command is asked to end", r.job.MaxHold))
+	r.end(false)
 }
 
 // losing notes that the lease is lost, and says so the first time.
@@ -199,6 +211,8 @@ func (r *run) finish(rep report) (Outcome, error) {
 		o = o.overruled(CodeLost, ReasonLost)
 	} else if rep.Lost && r.yielding {
 		o = o.overruled(CodeLost, ReasonBroken)
+	} else if rep.Lost && r.overlong {
+		o = o.overruled(CodeLost, ReasonMaxHold)
 	}
 	return o, nil
 }

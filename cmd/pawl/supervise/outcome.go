@@ -40,6 +40,7 @@ const (
 	ReasonUnreachable   = "unreachable"    // CodeUnreachable
 	ReasonLost          = "lease_lost"     // CodeLost; with Child nil it never started
 	ReasonBroken        = "lease_broken"   // CodeLost: the holder was asked to let go, and did
+	ReasonMaxHold       = "max_hold"       // CodeLost: the command ran for as long as it may, and was ended
 	ReasonNotAcquired   = "not_acquired"   // CodeNotAcquired, or the code of -E
 	ReasonDenied        = "denied"         // CodeDenied
 	ReasonNotExecutable = "not_executable" // CodeNotExecutable
