@@ -57,7 +57,9 @@ itself, and gets HUP, INT, QUIT, TERM, USR1 and USR2 passed on.
 When the lease cannot be renewed, the command is asked to end in time (--signal),
 and killed with all its descendants before anybody else can be granted the name.
 That is best effort: what makes it safe is a guard at the resource that the
-command writes to. When run itself is killed, others are granted the name after
+command writes to. What has become another user, by sudo for instance, an ordinary
+user's run cannot kill: it says so, and waits; run pawl by sudo instead, or have
+--contain cgroup. When run itself is killed, others are granted the name after
 its TTL. The command is ended in the same way when no server answers for more than
 about 0.6 of the TTL, and when its holder is asked to let go ("pawl break"). A
 command that hangs keeps its lease for as long as it hangs, but for --max-hold.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,10 @@ func (r *run) supervise(ctx context.Context, timer, hold *clock.BootTimer) (Outc
 	for {
 		// The watcher has this long to do what is due; then this process does it.
 		due := r.killAt + r.job.Margin/lateShare
-		if !r.late {
+		switch {
+		case len(r.refused) > 0 && !r.overrun:
+			timer.Arm(r.lease.Deadline())
+		case !r.late:
 			timer.Arm(due)
 		}
 		select {
@@ -52,6 +56,10 @@ func (r *run) supervise(ctx context.Context, timer, hold *clock.BootTimer) (Outc
 		case <-hold.C():
 			r.heldTooLong()
 		case <-timer.C():
+			if len(r.refused) > 0 {
+				r.outrun()
+				continue
+			}
 			// After a pause of our own, the watcher may have been paused as well, or
 			// its report may be on its way.
 			if now := clock.Boottime(); !r.paused && now > due+r.job.Margin/lateShare {
@@ -171,7 +179,31 @@ func (r *run) hear(ctx context.Context, rep report) {
 		r.losing(line)
 	case reportStopped:
 		r.pause(ctx, rep.Signal)
+	case reportRefused:
+		if rep.Signal != syscall.SIGKILL {
+			r.alarm(fmt.Sprintf("process %d cannot be asked to end: it is another user's by now", rep.Pid))
+		} else {
+			r.cannotKill(rep.Pid)
+		}
 	}
+}
+
+// cannotKill notes a process that this user may not kill, as after sudo, and says so
+// the first time.
+func (r *run) cannotKill(pid int) {
+	if !slices.Contains(r.refused, pid) {
+		r.refused = append(r.refused, pid)
+		r.alarm(fmt.Sprintf("process %d cannot be killed: it is another user's by now, and runs on", pid))
+	}
+}
+
+// outrun says once that the lease has run out under what cannot be killed.
+func (r *run) outrun() {
+	if r.overrun || clock.Boottime() < r.lease.Deadline() {
+		return
+	}
+	r.overrun = true
+	r.alarm(fmt.Sprintf("the lease has run out, and process %d runs on: others may be granted the name", r.refused[0]))
 }
 
 // finish ends a run whose watcher has nothing left to watch.
@@ -221,7 +253,10 @@ func (r *run) finish(rep report) (Outcome, error) {
 // child of this process by now.
 func (r *run) watcherGone() (Outcome, error) {
 	r.orders.close()
-	ws, known, _ := sweep(r.command, r.spare, r.cgroup, r.children)
+	ws, known, _ := sweep(r.command, r.spare, r.cgroup, r.children, func(pid int) {
+		r.cannotKill(pid)
+		r.outrun()
+	})
 	r.tty.take()
 	r.tty.restore()
 	o := Failed(128+int(syscall.SIGKILL), ReasonWatcherGone)

@@ -86,6 +86,8 @@ type run struct {
 	overlong bool        // the command ran for MaxHold
 	paused   bool        // this process was, past the watcher's time
 	late     bool        // the watcher had not done its work in time
+	refused  []int       // processes that this user may not kill
+	overrun  bool        // the lease has run out while they run on
 	killAt   time.Duration
 }
 
