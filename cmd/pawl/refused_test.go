@@ -76,3 +76,28 @@ func TestWithdrawnCredential(t *testing.T) {
 		t.Errorf("ended with %d: %s", code, said.String())
 	}
 }
+
+// An address that no connection comes about with is refused by every flag that takes
+// one, with the reason.
+func TestLinkLocalAddressIsRefusedEverywhere(t *testing.T) {
+	const local = "[fe80::1%eth0]:7420"
+	for _, args := range [][]string{
+		{"ls", "--servers", local},
+		{"run", "a", "--servers", "127.0.0.1:7420," + local, "--", "true"},
+		{"acquire", "a", "--servers", "[fe80::1]:7420"},
+		{"serve", "--listen", local},
+		{"serve", "--http", local, "--insecure"},
+		{"serve", "--debug-listen", local, "--insecure"},
+		{"serve", "--store", "etcd", "--endpoints", local},
+		{"log", "dump", "--store", "etcd", "--endpoints", local},
+	} {
+		contains(t, want(t, exitUsage, args...).stderr, "link-local")
+	}
+	want(t, exitUsage, "serve", "--advertise", local)
+	want(t, exitUsage, "serve", "--advertise-http", "fe80::1%eth0")
+	cmd := command(t, "ls")
+	cmd.Env = append(cmd.Env, serversEnv+"="+local)
+	if r := finish(t, cmd); r.code != exitUsage {
+		t.Errorf("from the environment: %+v", r)
+	}
+}

@@ -49,6 +49,9 @@ func ParseEndpoint(text string, secure bool) (address string, tls bool, err erro
 	if err != nil || host == "" || port == "" || strings.ContainsAny(address, "/?#@") {
 		return "", false, fmt.Errorf("%q is no endpoint; expected host:port, http://host:port or https://host:port", text)
 	}
+	if err := reach.CheckHost(host); err != nil {
+		return "", false, fmt.Errorf("%q is no endpoint: %w", text, err)
+	}
 	return address, secure, nil
 }
 
