@@ -2,12 +2,11 @@ package pawl
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 
+	"github.com/pawlproject/pawl/internal/authority"
 	"github.com/pawlproject/pawl/internal/bearer"
 )
 
@@ -56,19 +55,18 @@ func (o *Options) secret() (secretSource, error) {
 // LoadTLS makes a configuration for Options.TLS of PEM files. ca holds the
 // authorities that the server's certificate is verified with; empty: the
 // system's. cert and key are what the client proves itself by, if it does so by a
-// certificate; both are read again for every connection, so that they can be
-// replaced while the client runs.
+// certificate. A Client reads all three again for every connection, so that they
+// can be replaced while it runs; an authority file that cannot be used leaves in
+// force what was read last. Whatever else the configuration is used for reads cert
+// and key again, and not ca.
 func LoadTLS(ca, cert, key string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
-		pem, err := os.ReadFile(ca)
+		pool, err := authority.Load(ca)
 		if err != nil {
 			return nil, fmt.Errorf("pawl: %w: authorities: %w", ErrInvalid, err)
 		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("pawl: %w: authorities: no certificate in %s", ErrInvalid, ca)
-		}
+		c.RootCAs = pool
 	}
 	if (cert == "") != (key == "") {
 		return nil, fmt.Errorf("pawl: %w: a certificate and its key belong together; both were expected", ErrInvalid)

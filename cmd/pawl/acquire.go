@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,10 +97,12 @@ that cannot be reached are asked again while it waits, for 10s at most.
 		if err != nil {
 			return err
 		}
-		signal.Ignore(syscall.SIGPIPE) // else a reader that has gone ends us before we can let go
 		err = printJSON(cmd.OutOrStdout(), lease)
 		if err != nil && drawn {
-			err = errors.Join(err, letGo(ctx, c, lease))
+			if kept := letGo(ctx, c, lease); kept != nil {
+				// Said here: when the reader has gone nothing is said of the answer.
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), kept)
+			}
 		}
 		return err
 	}

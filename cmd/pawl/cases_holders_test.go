@@ -210,7 +210,7 @@ while :; do sleep 0.05; done
 	}
 	s.want(0, "run", "a", "-w", "1m", "--", "test", "-e", file("ended"))
 	_ = cmd.Wait() // its code tells
-	if code := cmd.ProcessState.ExitCode(); code != 5 {
+	if code := shellCode(cmd.ProcessState); code != 5 {
 		t.Errorf("run ended with %d", code)
 	}
 }

@@ -74,6 +74,17 @@ func (c *client) close() {
 	for _, conn := range c.conns {
 		_ = conn.Close() // nothing is under way
 	}
+	clear(c.conns)
+}
+
+// reread has the next request carry the credential that its file holds now, and
+// reports whether that is another one.
+func (c *client) reread() bool {
+	if !c.how.reread() {
+		return false
+	}
+	c.close() // a connection keeps the credential that it was made with
+	return true
 }
 
 func (c *client) at(server string) (*grpc.ClientConn, error) {

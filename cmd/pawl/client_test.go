@@ -224,8 +224,10 @@ func TestNamesByCommand(t *testing.T) {
 func TestAcquireGivesItsPlaceUpOnSignals(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("a", "--ttl", "1h")
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		cmd := s.command("acquire", "a", "--wait", "1h")
+		var said strings.Builder
+		cmd.Stderr = &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -234,8 +236,8 @@ func TestAcquireGivesItsPlaceUpOnSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // its code tells
-		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) {
-			t.Errorf("after %v it ended with %d", sig, code)
+		if died := diedOf(cmd.ProcessState); died != sig || said.String() != "" {
+			t.Errorf("after %v it ended by %v, %v, and said %q", sig, died, cmd.ProcessState, said.String())
 		}
 		s.waits("a", 0)
 	}

@@ -56,14 +56,34 @@ func (t target) client() *client {
 
 // dial is the SDK's.
 func (t target) dial(ctx context.Context, o pawl.Options) (*pawl.Client, error) {
-	o.TLS, o.Credential = t.how.tls, pawl.Credential(t.how.credential)
+	o.TLS, o.CredentialFile = t.how.tls, t.how.credentialFile
+	if o.CredentialFile == "" {
+		o.Credential = pawl.Credential(t.how.credential)
+	}
 	return pawl.Dial(ctx, t.servers, o)
 }
 
 // connection is how servers are reached.
 type connection struct {
-	tls        *tls.Config
-	credential string
+	tls *tls.Config
+	// credential is the secret as it was read last; from a file if
+	// credentialFile is not empty.
+	credential     string
+	credentialFile string
+}
+
+// reread takes in what the file with the credential holds now, and reports whether
+// that is another one. A file that cannot be used leaves what was read last.
+func (c *connection) reread() bool {
+	if c.credentialFile == "" {
+		return false
+	}
+	secret, err := bearer.Read(c.credentialFile)
+	if err != nil || secret == c.credential {
+		return false
+	}
+	c.credential = secret
+	return true
 }
 
 // Format keeps the credential out of whatever prints it.
@@ -130,6 +150,7 @@ func (c *connection) prove(cmd *cobra.Command, secret string) error {
 		return nil
 	}
 	var err error
+	c.credentialFile = path
 	if c.credential, err = bearer.Read(path); err != nil {
 		return usage(cmd, "%s: %v", from, err)
 	}

@@ -87,7 +87,7 @@ func TestDemoInterrupted(t *testing.T) {
 			}
 		}
 		_ = cmd.Wait() // its code tells
-		if code := cmd.ProcessState.ExitCode(); sig != syscall.SIGKILL && code != 128+int(sig) {
+		if code := shellCode(cmd.ProcessState); sig != syscall.SIGKILL && code != 128+int(sig) {
 			t.Errorf("after %v it ended with %d", sig, code)
 		}
 		if left, err := filepath.Glob(temp + "/*"); sig != syscall.SIGKILL && (err != nil || len(left) != 0) {

@@ -29,8 +29,8 @@ queue leads at once) or the lease is lost.
 One elect is one term: it does not campaign again. A leader that was paused may
 believe to lead; only a guard at what it writes to stops it.
 
-Exit codes: as of "pawl run"; without a command 128+n when signal n ended it, and
-70 when the lease was lost or broken.`,
+Exit codes: as of "pawl run"; without a command elect dies of the signal that ended
+it (a shell shows 128+n), and 70 means that the lease was lost or broken.`,
 		Example: `  pawl elect billing --value "$HOSTNAME:8080" -- ./billing --serve
   pawl elect billing --value "$HOSTNAME:8080"          print the term, and lead
   until pawl elect billing --value "$ADDR" -- ./billing; do sleep 1; done`,

@@ -68,7 +68,7 @@ func (p *spoken) wait() int {
 		p.t.Errorf("%q also said %q", p.cmd.Args[1:], p.lines.Text())
 	}
 	_ = p.cmd.Wait() // its code tells
-	return p.cmd.ProcessState.ExitCode()
+	return shellCode(p.cmd.ProcessState)
 }
 
 func TestElectionByCommand(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -40,12 +41,14 @@ const askHelp = `Exit codes: 0 done, 64 invalid usage, 69 no server reachable, 7
 type exitError struct {
 	code    int
 	message string
+	// signal is what the program dies of instead of exiting; 0: it exits.
+	signal syscall.Signal
 }
 
 func (e *exitError) Error() string { return e.message }
 
 func failed(code int, format string, a ...any) error {
-	return &exitError{code, fmt.Sprintf(format, a...)}
+	return &exitError{code: code, message: fmt.Sprintf(format, a...)}
 }
 
 // exitOf finds the code and the text for what went wrong.
@@ -77,6 +80,31 @@ func exitOf(err error) (code int, message string) {
 		return exitUnavailable, "the server does not know this request; it may be older than this program"
 	}
 	return exitOther, err.Error()
+}
+
+// deathOf finds the signal that the program dies of; 0: it exits with its code. A
+// waiting parent, a shell in a loop for instance, sees then that it was interrupted,
+// which an exit with 128+n does not tell.
+func deathOf(err error) syscall.Signal {
+	var e *exitError
+	var s *signalError
+	switch {
+	case errors.As(err, &e):
+		return e.signal
+	case errors.As(err, &s):
+		return s.signal
+	}
+	return 0
+}
+
+// die ends the process by a signal, without a core: the program has not failed. It
+// exits with 128+n where that cannot be, as the first process of a container is not
+// killed by a signal of its own.
+func die(sig syscall.Signal) {
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // a core is no more than a nuisance
+	defaultAction(sig)
+	raise(sig)
+	os.Exit(128 + int(sig))
 }
 
 // withoutPasswords takes the passwords of DSNs out of a message: a DSN may have
@@ -115,16 +143,19 @@ func (e *signalError) Error() string { return "stopped by " + unix.SignalName(e.
 
 func (e *signalError) code() int { return 128 + int(e.signal) }
 
-// untilSignal returns a context that signals end, each as its cause: HUP, INT and
-// TERM when none are named. A second signal kills the program, whatever it is
-// waiting for.
+// untilSignal returns a context that signals end, each as its cause: HUP, INT, QUIT
+// and TERM when none are named. A second signal kills the program, whatever it is
+// waiting for. Those that were ignored when this process was started stay ignored
+// (nohup): HUP and INT; of others Go does not know.
 func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
 	if len(signals) == 0 {
-		signals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}
+		signals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, signals...)
+	if signals = slices.DeleteFunc(slices.Clone(signals), signal.Ignored); len(signals) > 0 {
+		signal.Notify(ch, signals...) // of none it would mean all
+	}
 	go func() {
 		select {
 		case s := <-ch:

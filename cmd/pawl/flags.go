@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -89,8 +90,12 @@ func serverList(cmd *cobra.Command, flag []string) ([]string, error) {
 	servers := make([]string, 0, len(list))
 	for _, s := range list {
 		s = strings.TrimSpace(s)
-		if reach.CheckAddress(s) != nil {
-			return nil, usage(cmd, "%s names the server %q; expected host:port, such as %s", from, s, serversDefault)
+		if err := reach.CheckAddress(s); err != nil {
+			why := ""
+			if host, _, bad := net.SplitHostPort(s); bad == nil && host != "" && reach.CheckHost(host) != nil {
+				why = " (" + reach.CheckHost(host).Error() + ")"
+			}
+			return nil, usage(cmd, "%s names the server %q%s; expected host:port, such as %s", from, s, why, serversDefault)
 		}
 		servers = append(servers, s)
 	}

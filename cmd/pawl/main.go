@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
 
 	_ "github.com/pawlproject/pawl/cmd/pawl/needsunix"
 	"github.com/pawlproject/pawl/cmd/pawl/plain"
@@ -19,20 +23,51 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		coarsenTimers()
 	}
+	outliveReaders()
 	takeSecrets()
-	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	code, sig := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
+	if sig != 0 {
+		die(sig)
+	}
+	os.Exit(code)
 }
 
-// execute runs one command and returns its exit code.
-func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// outliveReaders has a write to a pipe that nobody reads fail instead of ending the
+// program: its log, or what it has to say, must not decide what it does. The signal
+// is caught, not ignored: what is ignored is inherited by the command of run.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// output is the standard output. It notes that nobody reads it any more.
+type output struct {
+	io.Writer
+	unread atomic.Bool
+}
+
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread.Store(true)
+	}
+	return n, err
+}
+
+// execute runs one command and returns its exit code, and the signal that the
+// process is to die of instead; 0: none. A command whose answer nobody reads to the
+// end dies of SIGPIPE, without a word, as others do; but after its own cleaning up.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (code int, death syscall.Signal) {
+	out := &output{Writer: stdout}
 	root := newRoot()
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	code, message := exitOf(err)
+	if death = deathOf(err); out.unread.Load() && death == 0 {
+		return 128 + int(syscall.SIGPIPE), syscall.SIGPIPE
+	}
 	if message != "" {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), plain.Text(withoutPasswords(message)))
 	}
-	return code
+	return code, death
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,7 +33,30 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	// Under nohup, or in the background of a shell, the commands of the tests would
+	// inherit that these are ignored. What is caught they do not inherit.
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	os.Exit(m.Run())
+}
+
+// shellCode is what a shell shows in $? of a process that has ended.
+func shellCode(p *os.ProcessState) int {
+	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return p.ExitCode()
+}
+
+// diedOf is the signal that ended a process; 0: it exited.
+func diedOf(p *os.ProcessState) syscall.Signal {
+	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return ws.Signal()
+	}
+	return 0
 }
 
 // command is pawl with these arguments.
@@ -71,7 +95,7 @@ func finish(t testing.TB, cmd *exec.Cmd) result {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%q: %v", cmd.Args[1:], err)
 	}
-	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return result{shellCode(cmd.ProcessState), out.String(), errs.String()}
 }
 
 // pawl runs a command to its end.
@@ -174,7 +198,7 @@ func (s *served) kill() { s.stop(syscall.SIGKILL) }
 func (s *served) stop(sig syscall.Signal) int {
 	_ = s.cmd.Process.Signal(sig) // ended already, perhaps
 	<-s.ended
-	return s.cmd.ProcessState.ExitCode()
+	return shellCode(s.cmd.ProcessState)
 }
 
 // get returns status and body; 0 when nobody answers.

@@ -52,7 +52,7 @@ func TestServeTellsSystemd(t *testing.T) {
 		t.Errorf("it says %q", state)
 	}
 	<-s.ended
-	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+	if code := shellCode(s.cmd.ProcessState); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}
 }

@@ -26,7 +26,7 @@ func (f *fortress) under(who string, args ...string) (said *growing, end func() 
 		_, _ = hold.Write([]byte("\n")) // it may have ended
 		hold.Close()
 		_ = cmd.Wait() // its code tells
-		return cmd.ProcessState.ExitCode()
+		return shellCode(cmd.ProcessState)
 	}
 }
 
@@ -74,5 +74,30 @@ func TestWithdrawnCredential(t *testing.T) {
 	testwait.Until(t, bound, "all is well", func() bool { return strings.Contains(said.String(), "renewals are answered again") })
 	if code := end(); code != 0 {
 		t.Errorf("ended with %d: %s", code, said.String())
+	}
+}
+
+// An address that no connection comes about with is refused by every flag that takes
+// one, with the reason.
+func TestLinkLocalAddressIsRefusedEverywhere(t *testing.T) {
+	const local = "[fe80::1%eth0]:7420"
+	for _, args := range [][]string{
+		{"ls", "--servers", local},
+		{"run", "a", "--servers", "127.0.0.1:7420," + local, "--", "true"},
+		{"acquire", "a", "--servers", "[fe80::1]:7420"},
+		{"serve", "--listen", local},
+		{"serve", "--http", local, "--insecure"},
+		{"serve", "--debug-listen", local, "--insecure"},
+		{"serve", "--store", "etcd", "--endpoints", local},
+		{"log", "dump", "--store", "etcd", "--endpoints", local},
+	} {
+		contains(t, want(t, exitUsage, args...).stderr, "link-local")
+	}
+	want(t, exitUsage, "serve", "--advertise", local)
+	want(t, exitUsage, "serve", "--advertise-http", "fe80::1%eth0")
+	cmd := command(t, "ls")
+	cmd.Env = append(cmd.Env, serversEnv+"="+local)
+	if r := finish(t, cmd); r.code != exitUsage {
+		t.Errorf("from the environment: %+v", r)
 	}
 }

@@ -47,6 +47,7 @@ func (r *round) begin() {
 func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkClient, bool) error) (done bool, err error) {
 	server := r.next[0]
 	r.next = r.next[1:]
+	r.reread()
 	conn, err := r.at(server)
 	if err != nil {
 		return true, err
@@ -89,6 +90,9 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 	case refused == nil && (status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled):
 		// The server knows the time limit, too, and may be the first to see it pass.
 		r.unheard(server)
+	case status.Code(err) == codes.Unauthenticated && r.reread():
+		// The credential was replaced while the request waited.
+		r.next = slices.Insert(r.next, 0, server)
 	default:
 		return true, err
 	}

@@ -31,6 +31,7 @@ type runFlags struct {
 	wait      durationFlag
 	ttl       durationFlag
 	killAfter durationFlag
+	maxHold   durationFlag
 	signal    string
 	label     string
 	conflict  int
@@ -56,17 +57,21 @@ itself, and gets HUP, INT, QUIT, TERM, USR1 and USR2 passed on.
 When the lease cannot be renewed, the command is asked to end in time (--signal),
 and killed with all its descendants before anybody else can be granted the name.
 That is best effort: what makes it safe is a guard at the resource that the
-command writes to. When run itself is killed, others are granted the name after
+command writes to. What has become another user, by sudo for instance, an ordinary
+user's run cannot kill: it says so, and waits; run pawl by sudo instead, or have
+--contain cgroup. When run itself is killed, others are granted the name after
 its TTL. The command is ended in the same way when no server answers for more than
-about 0.6 of the TTL, and when its holder is asked to let go ("pawl break").
+about 0.6 of the TTL, and when its holder is asked to let go ("pawl break"). A
+command that hangs keeps its lease for as long as it hangs, but for --max-hold.
 
 While it waits for its turn run says for whom, and asks servers that cannot be
 reached again, for 10s at most; -n does not.
 
-Exit codes: the command's, or 128+n when signal n ended it; 64 invalid usage, 69
-no server reachable, 70 the lease was lost, or given up as asked (whatever the
-command's own), 75 not acquired (or --conflict-exit-code), 77 not allowed, 126 the
-command cannot be run, 127 there is none. --status-fd tells whose code it is.`,
+Exit codes: the command's; when signal n ended it, or the wait, run dies of that
+signal, too (a shell shows 128+n); 64 invalid usage, 69 no server reachable, 70 the
+lease was lost, given up as asked or held for --max-hold (whatever the command's
+own), 75 not acquired (or --conflict-exit-code), 77 not allowed, 126 the command cannot be run, 127 there
+is none. --status-fd tells whose code it is.`,
 		Example: `  pawl run nightly -- ./report.sh                   wait for the turn
   pawl run nightly -n -E 0 -- ./report.sh           skip it when somebody else is at it
   pawl run gpu --slots 4 -- sh -c 'CUDA_VISIBLE_DEVICES=$((PAWL_SLOT-1)) ./train'
@@ -77,6 +82,7 @@ command cannot be run, 127 there is none. --status-fd tells whose code it is.`,
 	f.BoolVarP(&v.nonblock, "nonblock", "n", false, "do not wait: one try")
 	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
 	v.mode.register(f)
+	f.Var(&v.maxHold, "max-hold", "how long the command may run; then it is asked to end, and killed after --kill-after; absent: for ever")
 	v.register(cmd)
 	return cmd
 }
@@ -143,6 +149,9 @@ func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
 	}
 	if err := v.settleTimes(cmd); err != nil {
 		return err
+	}
+	if v.maxHold.given && v.maxHold.value <= 0 {
+		return usage(cmd, "--max-hold is %v; expected more than 0s", v.maxHold.value)
 	}
 	if signalOf(v.signal) == 0 {
 		return usage(cmd, "--signal is %q; expected a name such as TERM, or a number", v.signal)

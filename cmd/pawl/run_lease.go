@@ -35,12 +35,14 @@ type running struct {
 	*runFlags
 	words   *words
 	signals <-chan os.Signal
+	heard   *renewals
 }
 
 func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	caught := supervise.Catch()
 	defer signal.Stop(caught)
 	r := &running{runFlags: v, words: speak(os.Stderr), signals: caught}
+	r.heard = &renewals{running: r}
 	outcome, err := r.run(cmd.Context())
 	// Whoever takes a held name for a success and wants no words gets none.
 	silent := v.quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
@@ -52,7 +54,7 @@ func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	}
 	v.report(outcome)
 	r.words.end()
-	return &exitError{code: outcome.Code}
+	return &exitError{code: outcome.Code, signal: outcome.Death()}
 }
 
 func textOf(err error) string {
@@ -115,6 +117,7 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 		return r.notAcquired(err)
 	}
 	defer parting(client, partingMax)
+	r.heard.granted(lease)
 
 	f := lease.Fence()
 	if r.json && !r.quiet {
@@ -128,8 +131,6 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 		return supervise.Failed(supervise.CodeNotExecutable, supervise.ReasonNotStarted), err
 	}
 	defer followed.Stop()
-	heard := &renewals{running: r, lease: lease}
-	go heard.watch(client.Events())
 	outcome, err := supervise.Run(ctx, supervise.Job{
 		Args: r.args,
 		Env: supervise.Environ(os.Environ(), "PAWL_NAME="+r.name, "PAWL_FENCING_TOKEN="+lease.Token().String(),
@@ -137,12 +138,13 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 			"PAWL_SLOT="+strconv.Itoa(lease.Slot())),
 		Signal:    signalOf(r.signal),
 		KillAfter: r.killAfter.value,
+		MaxHold:   r.maxHold.value,
 		Margin:    supervise.Margin(r.ttl.value),
 		Contain:   supervise.Contain(r.contain.value),
 		Signals:   r.signals,
 		Notice:    r.notice,
 		Losing:    r.alarm,
-		Overdue:   heard.overdue,
+		Overdue:   r.heard.overdue,
 	}, followed)
 	return r.conclude(lease, outcome), err
 }
@@ -225,6 +227,7 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 	if err != nil {
 		return nil, nil, err
 	}
+	go r.heard.watch(client.Events())
 	if r.nonblock || r.wait.given && r.wait.value == 0 {
 		l, err := client.TryAcquire(ctx, r.name, r.options()...)
 		return client, l, err

@@ -87,6 +87,23 @@ func TestRunExitCodes(t *testing.T) {
 	s.want(9, "run", "a", "-n", "-E", "9", "--", "true")
 }
 
+// A holder that hangs lets go after --max-hold, and says why.
+func TestMaxHoldEndsACommandThatHangs(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	r, e := s.status("--ttl", "1h", "--max-hold", "1s", "-k", "100ms", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1000; done")
+	if r.code != exitLost || e.Code != exitLost || e.From != "pawl" || e.Reason != "max_hold" {
+		t.Errorf("it ended with %d and said %+v", r.code, e)
+	}
+	contains(t, r.stderr, "pawl run: it has been held for 1s: the command is asked to end")
+	if h := s.show("a").Holders; len(h) != 0 {
+		t.Errorf("the lease is held by %+v", h)
+	}
+	if r, e := s.status("--max-hold", "1h", "--", "sh", "-c", "exit 3"); r.code != 3 || e.Reason != "exited" {
+		t.Errorf("a command in time ended with %d and said %+v", r.code, e)
+	}
+	want(t, exitUsage, "elect", "a", "--max-hold", "1h", "--", "true")
+}
+
 func TestRunTellsTheCommandItsLease(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	cmd := s.command("run", "orders/7", "--", "sh", "-c", `cat; echo "$PAWL_NAME|$PAWL_FENCING_TOKEN|$PAWL_FENCE|$PAWL_CELL"; env | grep -c ^PAWL_FENCING_TOKEN=`)
@@ -121,6 +138,7 @@ func TestRunRefusesWhatMakesNoSense(t *testing.T) {
 		{[]string{"a", "-k", "-1s", "--", "true"}, "0s or more"},
 		{[]string{"a", "-k", "9999h", "--", "true"}, "at most 24h"},
 		{[]string{"a", "-E", "256", "--", "true"}, "0 to 255"},
+		{[]string{"a", "--max-hold", "0s", "--", "true"}, "more than 0s"},
 		{[]string{"a", "--signal", "NONSENSE", "--", "true"}, "such as TERM"},
 		{[]string{"a", "--contain", "vm", "--", "true"}, "auto, cgroup, processes"},
 		{[]string{"a", "--status-fd", "77", "--", "true"}, "not open"},
@@ -149,8 +167,8 @@ func TestRunGivesItsPlaceUpOnSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // its code tells
-		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) || out.String() != "" {
-			t.Errorf("after %v it ended with %d and printed %q", sig, code, out.String())
+		if died := diedOf(cmd.ProcessState); died != sig || out.String() != "" {
+			t.Errorf("after %v it ended by %v, %v, and printed %q", sig, died, cmd.ProcessState, out.String())
 		}
 		if n := len(s.show("a").Waiters); n != 0 {
 			t.Errorf("after %v there are %d waiters", sig, n)
@@ -171,8 +189,8 @@ func TestRunPassesSignalsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // its code tells
-		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) {
-			t.Errorf("after %v it ended with %d", sig, code)
+		if died := diedOf(cmd.ProcessState); died != sig {
+			t.Errorf("after %v it ended by %v, %v", sig, died, cmd.ProcessState)
 		}
 		if err := syscall.Kill(child, 0); err == nil {
 			t.Errorf("after %v the command is alive", sig)
@@ -247,7 +265,7 @@ func TestRunEndsItsCommandWithItsLease(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if code := cmd.ProcessState.ExitCode(); code != exitLost {
+	if code := shellCode(cmd.ProcessState); code != exitLost {
 		t.Errorf("it ended with %d\n%s", code, said.String())
 	}
 	contains(t, said.String(), `"event":"acquired"`, `"event":"ended"`, `"reason":"lease_lost"`, "no server has answered a renewal for", "a restart of the server")

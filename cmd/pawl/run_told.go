@@ -66,31 +66,73 @@ func (r *running) tellHolder(ctx context.Context, asking *client) {
 	})
 }
 
-// renewals tells how those of a lease fare.
+// renewals tells how those of a session fare, while it waits and while it holds.
 type renewals struct {
 	*running
-	lease *pawl.Lease
+	lease atomic.Pointer[remainder] // nil: it waits
 	last  atomic.Pointer[error]
+}
+
+// remainder is a lease, as far as its time is concerned.
+type remainder interface{ Remaining() time.Duration }
+
+// granted has what is told be told of a lease from now on.
+func (h *renewals) granted(l remainder) { h.lease.Store(&l) }
+
+// remaining is the time until the lease's deadline; ok: there is a lease.
+func (h *renewals) remaining() (left time.Duration, ok bool) {
+	if l := h.lease.Load(); l != nil {
+		return (*l).Remaining(), true
+	}
+	return 0, false
 }
 
 func (h *renewals) watch(events <-chan pawl.Event) {
 	warned := false
 	for e := range events {
+		now, held := h.remaining()
 		switch e.Kind {
 		case pawl.Jeopardy:
-			warned = true
 			if e.Err != nil {
 				h.last.Store(&e.Err)
 			}
-			left := max(e.Remaining-h.killAfter.value-supervise.Margin(h.ttl.value), 0)
-			h.notice(fmt.Sprintf("%s; unless that changes, the command is asked to end in %v", h.overdue(), left.Round(100*time.Millisecond)))
+			switch {
+			case !held && errors.Is(e.Err, pawl.ErrDenied):
+				// The wait ends with it, or the next attempt has another credential.
+			case !held:
+				warned = true
+				h.notice(h.silence(e.Remaining) + "; the place in the queue is lost in " + people(e.Remaining).String() + ", unless that changes")
+			case now > e.Remaining:
+				// It is over: a renewal was answered since.
+			default:
+				warned = true
+				h.notice(h.overdue() + "; unless that changes, " + h.threat(e.Remaining))
+			}
+		case pawl.Lost:
+			if !held {
+				warned = true
+				h.notice("the place in the queue is lost (" + textOf(e.Err) + "); the next one is taken when a server answers")
+			}
 		case pawl.Safe:
 			h.last.Store(nil)
-			if warned && h.lease.Remaining() > 0 {
+			switch {
+			case warned && !held:
+				h.notice("a server answers again")
+			case warned && now > 0:
 				h.notice("renewals are answered again")
 			}
+			warned = false
 		}
 	}
+}
+
+// threat says what comes when no renewal is answered for what remains.
+func (h *renewals) threat(remaining time.Duration) string {
+	if len(h.args) == 0 {
+		return "the lease is lost in " + people(remaining).String()
+	}
+	left := max(remaining-h.killAfter.value-supervise.Margin(h.ttl.value), 0)
+	return "the command is asked to end in " + left.Round(100*time.Millisecond).String()
 }
 
 // overdue says for how long no server has answered, or that one has said no, and
@@ -99,7 +141,14 @@ func (h *renewals) overdue() string {
 	if why := h.last.Load(); why != nil && errors.Is(*why, pawl.ErrDenied) {
 		return "the server refuses to renew the lease (" + textOf(*why) + ")"
 	}
-	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.value - h.lease.Remaining()).Round(100*time.Millisecond))
+	left, _ := h.remaining()
+	return h.silence(left)
+}
+
+// silence says for how long no server has answered a renewal, of a session that
+// ends after what remains, and why as far as is known.
+func (h *renewals) silence(remaining time.Duration) string {
+	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.value - remaining).Round(100*time.Millisecond))
 	if why := h.last.Load(); why != nil {
 		text += " (" + textOf(*why) + ")"
 	}

@@ -2,11 +2,15 @@ package main
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -104,7 +108,7 @@ func told(t *testing.T, s *served, args ...string) (says func(part string), end 
 	}
 	return says, func() result {
 		_ = cmd.Wait() // its code tells
-		return result{cmd.ProcessState.ExitCode(), "", said.String()}
+		return result{shellCode(cmd.ProcessState), "", said.String()}
 	}
 }
 
@@ -140,6 +144,82 @@ func TestQuietSkip(t *testing.T) {
 	}
 	contains(t, s.want(75, "run", "a", "-q", "-n", "--", "true").stderr, "a is held by somebody")
 	contains(t, s.want(0, "run", "a", "-n", "-E", "0", "--", "true").stderr, "a is held by somebody")
+}
+
+// What waits for its turn says that no server answers, that its place in the queue is
+// lost, and that all is well again. Nothing of it is told to a command that is
+// granted afterwards.
+func TestRunThatWaitsSaysThatNoServerAnswers(t *testing.T) {
+	for _, command := range []string{"run", "elect"} {
+		s := serve(t, "--store", "memory")
+		l := s.acquire("a", "--ttl", "1h", "--label", "somebody")
+		says, end := told(t, s, command, "a", "--ttl", "2s", "--", "true")
+		s.waits("a", 1)
+		if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		says("pawl " + command + ": no server has answered a renewal for ")
+		says("the place in the queue is lost in ")
+		says("the place in the queue is lost (")
+		if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		says("a server answers again")
+		s.want(0, "release", l.Lease)
+		if r := end(); r.code != 0 || strings.Contains(r.stderr, "asked to end in") {
+			t.Errorf("%s ended with %+v", command, r)
+		}
+	}
+}
+
+// fixed is a lease of which always the same time is left.
+type fixed time.Duration
+
+func (f fixed) Remaining() time.Duration { return time.Duration(f) }
+
+// An event of before a grant, or of before a renewal that was answered, is told as
+// nothing; one that is still true is.
+func TestOldEventIsNoDanger(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	say := func(left time.Duration, events ...pawl.Event) string {
+		t.Helper()
+		if err := f.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Seek(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		v := &runFlags{args: []string{"true"}, ttl: durationFlag{value: 15 * time.Second}, killAfter: durationFlag{value: 5 * time.Second}}
+		r := &running{runFlags: v, words: speak(f)}
+		h := &renewals{running: r}
+		h.granted(fixed(left))
+		all := make(chan pawl.Event, len(events))
+		for _, e := range events {
+			all <- e
+		}
+		close(all)
+		h.watch(all)
+		r.words.end()
+		said, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(said)
+	}
+	danger, over := pawl.Event{Kind: pawl.Jeopardy, Remaining: 7500 * time.Millisecond}, pawl.Event{Kind: pawl.Safe, Remaining: 15 * time.Second}
+	for _, old := range [][]pawl.Event{{danger}, {danger, over}, {{Kind: pawl.Lost}, over}} {
+		if said := say(14*time.Second, old...); said != "" {
+			t.Errorf("%v is told as %q", old, said)
+		}
+	}
+	const now = "no server has answered a renewal for 7.6s; unless that changes, the command is asked to end in 2.2s\n"
+	if said := say(7400*time.Millisecond, danger, over); said != "pawl run: "+now+"pawl run: renewals are answered again\n" {
+		t.Errorf("it says %q", said)
+	}
 }
 
 // A request to let go is no loss: it says who wants it and why, the command has
@@ -223,7 +303,7 @@ func TestRunSaysThatRenewalsFail(t *testing.T) {
 	contains(t, said.String(), "pawl run: no server has answered a renewal for")
 	hold.Close()
 	_ = cmd.Wait() // its code tells
-	if code := cmd.ProcessState.ExitCode(); code != 1 {
+	if code := shellCode(cmd.ProcessState); code != 1 {
 		t.Errorf("it ended with %d: %s", code, said.String())
 	}
 }

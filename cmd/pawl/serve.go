@@ -50,7 +50,7 @@ func newServe() *cobra.Command {
 		Short: "Run a server",
 		Long: `Serve runs a server of a cell. With its embedded store it needs nothing but a
 folder. HUP, INT and TERM stop it cleanly: sessions and leases live on in the
-folder and go on with the next start.
+folder and go on with the next start. Under nohup HUP does not.
 
 With --store etcd the cell lives below a prefix of an etcd cluster that you run.
 Then several servers may serve it: one is active, the others stand by and tell

@@ -11,8 +11,9 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pawlproject/pawl/internal/authority"
 )
 
 // secretMax bounds the bytes of a credential.
@@ -72,12 +73,13 @@ func Loopback(host string) bool {
 }
 
 // Options are those of a connection to a server: TLS if there is a config, and the
-// credential, if there is one, with every call. trusted is set where the dialer
+// credential, if there is one, with every call. The authorities of a pool of
+// authority.Load are read again for every connection. trusted is set where the dialer
 // reaches no network.
 func Options(server string, config *tls.Config, secret string, dial Dialer, trusted bool) ([]grpc.DialOption, error) {
 	creds := insecure.NewCredentials()
 	if config != nil {
-		creds = credentials.NewTLS(config)
+		creds = authority.Credentials(config)
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(creds)}
 	if secret != "" {

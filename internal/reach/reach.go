@@ -1,8 +1,10 @@
 package reach
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -151,8 +153,29 @@ func last(text string) string {
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, bad := strconv.ParseUint(port, 10, 16)
-	if err == nil && bad == nil && n > 0 && host != "" && !strings.ContainsAny(host, "/ ") {
-		return nil
+	if err != nil || bad != nil || n == 0 {
+		return fmt.Errorf("%q is no address of a server; host:port was expected, such as 127.0.0.1:7420", address)
 	}
-	return fmt.Errorf("%q is no address of a server; host:port was expected, such as 127.0.0.1:7420", address)
+	if err := CheckHost(host); err != nil {
+		return fmt.Errorf("%q is no address of a server: %w; host:port was expected, such as 127.0.0.1:7420", address, err)
+	}
+	return nil
+}
+
+// CheckHost says what is wrong with the host of an address, a name or an IP address.
+// No connection comes about with a link-local IPv6 address: without a zone it names no
+// interface, and one with a zone is not good for certificates, nor on other machines.
+func CheckHost(host string) error {
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && (ip.Zone() != "" || ip.Is6() && ip.IsLinkLocalUnicast()):
+		return errors.New("a link-local address is good for one interface of one machine; another address of it was expected, or its name")
+	case err == nil && ip.IsMulticast():
+		return errors.New("a multicast address is nobody's")
+	case host == "":
+		return errors.New("the host is missing")
+	case err != nil && strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/?#%@[]\:*"`, r) }):
+		return errors.New("no host has such a name")
+	}
+	return nil
 }

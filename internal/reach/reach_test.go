@@ -87,6 +87,9 @@ func TestCheckAddress(t *testing.T) {
 		"127.0.0.1:7420": true, "[::1]:1": true, "locks.example:65535": true,
 		"": false, "localhost": false, ":7420": false, "a:": false, "a:0": false, "a:65536": false, "a:http": false,
 		"http://a:1": false, "a b:1": false, "::1:7420": false, "a:-1": false,
+		"[fe80::1%eth0]:7420": false, "[fe80::1]:7420": false, "[::1%lo]:7420": false, "[fe80::1%25eth0]:7420": false, "a%eth0:7420": false,
+		"[ff02::1]:7420": false, "224.0.0.1:7420": false, "a?b:7420": false, "a#b:7420": false, "u@a:7420": false, "*:7420": false,
+		"169.254.1.1:7420": true, "[2001:db8::1]:7420": true, "[::ffff:10.0.0.1]:7420": true, "a_b.example:7420": true,
 	} {
 		err := reach.CheckAddress(address)
 		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "host:port was expected") {

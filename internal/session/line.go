@@ -180,11 +180,18 @@ func (m *Machine) failed(why *Why) {
 
 // turnedAway notes that a server will not have this client. The session, if there
 // is one, may be ours until its deadline, and the credential may be mended in
-// time; work under its leases is told at once.
+// time; work under its leases is told at once. A stream that is ended for want of a
+// credential began with a good one, which may have been replaced since: calls that
+// wait are refused when the next attempt, which reads it again, is refused as well.
 func (m *Machine) turnedAway(why *Why) {
+	l := &m.line
+	replaced := l.state == lineUp && why.Is(linkpb.Reason_REASON_UNAUTHENTICATED)
 	m.failed(why)
+	if replaced {
+		m.refused = true
+		return
+	}
 	if why.denied() {
-		l := &m.line
 		l.refusals++
 		if round := l.refusals / len(m.servers); round > 0 {
 			pause := max(min(m.wantTTL/renewals, refusedMax), refusedMin) << min(round-1, 5)

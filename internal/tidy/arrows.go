@@ -21,19 +21,20 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/bearer", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
+	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
-		".", "internal/link", "internal/access", "internal/bearer", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
+		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
 		"internal/clock", "internal/reach", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
 	}},
 	{dir: "cmd/pawl/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
-	{dir: "cmd/pawl/etcdstore", may: []string{"internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/reach"}},
+	{dir: "cmd/pawl/etcdstore", may: []string{"internal/authority", "internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/reach"}},
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
 	{dir: "internal/access"},
-	{dir: "internal/bearer"},
+	{dir: "internal/authority"},
+	{dir: "internal/bearer", may: []string{"internal/authority"}},
 	{dir: "internal/cell", may: []string{
 		"internal/locktable", "internal/store", "api", "internal/clock", "guard",
 	}},

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -117,7 +118,7 @@ func finish(t testing.TB, cmd *exec.Cmd) result {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%.200q: %v", cmd.Args[1:], err)
 	}
-	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return result{shellCode(cmd.ProcessState), out.String(), errs.String()}
 }
 
 // begun is a command that runs.
@@ -155,7 +156,7 @@ func (b *begun) end() result {
 	case <-time.After(2 * bound):
 		b.t.Fatalf("%.200q does not end", b.cmd.Args[1:])
 	}
-	return result{b.cmd.ProcessState.ExitCode(), b.out.String(), b.errs.String()}
+	return result{shellCode(b.cmd.ProcessState), b.out.String(), b.errs.String()}
 }
 
 // portsFrom and portsTo lie below the ports that the system hands out by
@@ -224,4 +225,12 @@ func contains(t testing.TB, text string, parts ...string) {
 			t.Errorf("%q is missing in:\n%.4000s", p, text)
 		}
 	}
+}
+
+// shellCode is what a shell shows in $? of a process that has ended.
+func shellCode(p *os.ProcessState) int {
+	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return p.ExitCode()
 }

@@ -286,7 +286,7 @@ func TestDemoOnPostgresInterrupted(t *testing.T) {
 		}
 	}
 	_ = cmd.Wait() // its code tells
-	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) {
+	if code := shellCode(cmd.ProcessState); code != 128+int(syscall.SIGINT) {
 		t.Errorf("it ended with %d", code)
 	}
 	if n := demoDatabases(t, c); n != 0 {

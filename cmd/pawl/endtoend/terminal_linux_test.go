@@ -89,3 +89,70 @@ func TestRunExitCodesOnATerminal(t *testing.T) {
 		}
 	}
 }
+
+// One Ctrl-C ends a loop of a shell whose rounds are runs, as it does with other
+// commands: run dies of the signal that its command died of, and a script that the
+// terminal did not reach, since the command had it, hears of it.
+func TestCtrlCEndsTheLoopOfAShell(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash: its users are who tripped over it")
+	}
+	s := newServer(t)
+	s.up()
+	loop := `for i in 1 2 3; do echo "round <$i>"; ` + binary(t) + ` run a -- sh -c 'echo "u""p"; exec sleep 1000'; done`
+	for name, tc := range map[string]struct {
+		args  []string
+		typed string
+	}{
+		"script of sh":     {[]string{"sh", "-c", loop + "; echo went on"}, ""},
+		"script of bash":   {[]string{"bash", "-c", loop + "; echo went on"}, ""},
+		"interactive bash": {[]string{"bash", "--norc", "--noprofile", "-i"}, loop + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			typist, device := terminal(t)
+			ctx, cancel := context.WithTimeout(t.Context(), bound)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, tc.args[0], tc.args[1:]...)
+			cmd.Env = append(os.Environ(), "PAWL_SERVERS="+s.link)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = device, device, device
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			device.Close()
+			if _, err := io.WriteString(typist, tc.typed); err != nil {
+				t.Fatal(err)
+			}
+			var shown bytes.Buffer
+			pressed := false
+			for buf := make([]byte, 4096); ; {
+				n, err := typist.Read(buf)
+				shown.Write(buf[:n])
+				if err != nil {
+					break // the last one to close the device ends it
+				}
+				if !pressed && strings.Contains(shown.String(), "up\r\n") {
+					pressed = true
+					next := "\x03"
+					if tc.typed != "" {
+						next += "\nexit 42\n"
+					}
+					if _, err := io.WriteString(typist, next); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			_ = cmd.Wait() // its state tells
+			code := 128 + int(syscall.SIGINT)
+			if tc.typed != "" {
+				code = 42
+			}
+			if got := shellCode(cmd.ProcessState); got != code || !pressed || strings.Contains(shown.String(), "round <2>") || strings.Contains(shown.String(), "went on") {
+				t.Errorf("the shell ended by %v; the terminal shows %q", cmd.ProcessState, shown.String())
+			}
+			if out := s.want(0, "show", "a", "--json").stdout; !strings.Contains(out, `"holders":[]`) {
+				t.Errorf("the lease is held: %s", out)
+			}
+		})
+	}
+}

@@ -3,28 +3,26 @@ package etcdstore
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/pawlproject/pawl/internal/authority"
 	"github.com/pawlproject/pawl/internal/reach"
 )
 
 // TLS names the files that connections to an etcd cluster are secured with, in
 // PEM. The zero value uses the system's authorities and no certificate.
 type TLS struct {
-	// CA signed the members' certificates.
+	// CA signed the members' certificates; read at every connection, too.
 	CA string
 	// Cert and Key are shown to the members: both or neither. They are read at
 	// every connection, so that they can be renewed.
@@ -51,20 +49,20 @@ func ParseEndpoint(text string, secure bool) (address string, tls bool, err erro
 	if err != nil || host == "" || port == "" || strings.ContainsAny(address, "/?#@") {
 		return "", false, fmt.Errorf("%q is no endpoint; expected host:port, http://host:port or https://host:port", text)
 	}
+	if err := reach.CheckHost(host); err != nil {
+		return "", false, fmt.Errorf("%q is no endpoint: %w", text, err)
+	}
 	return address, secure, nil
 }
 
 func (t TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
-		raw, err := os.ReadFile(t.CA)
+		pool, err := authority.Load(t.CA)
 		if err != nil {
 			return nil, fmt.Errorf("%w: read the authorities: %v", ErrFiles, err)
 		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(raw) {
-			return nil, fmt.Errorf("%w: %s holds no certificate in PEM", ErrFiles, t.CA)
-		}
+		c.RootCAs = pool
 	}
 	if t.Cert == "" && t.Key == "" {
 		return c, nil
@@ -112,7 +110,7 @@ func dial(endpoints []string, files TLS, patience time.Duration) (_ *members, er
 		creds := insecure.NewCredentials()
 		if secure {
 			one.tls = config.Clone()
-			creds = credentials.NewTLS(one.tls)
+			creds = authority.Credentials(one.tls)
 		}
 		conn, err := grpc.NewClient("dns:///"+address,
 			grpc.WithTransportCredentials(creds),
@@ -161,7 +159,7 @@ func (m *members) distrust(ctx context.Context) error {
 func (o *member) handshake(ctx context.Context) error {
 	ctx, done := context.WithTimeout(ctx, distrustMax)
 	defer done()
-	conn, err := (&tls.Dialer{Config: o.tls}).DialContext(ctx, "tcp", o.address)
+	conn, err := (&tls.Dialer{Config: authority.Fresh(o.tls)}).DialContext(ctx, "tcp", o.address)
 	if err == nil {
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()

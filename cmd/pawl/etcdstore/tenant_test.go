@@ -295,7 +295,7 @@ func TestParseEndpoint(t *testing.T) {
 			t.Errorf("%q: %q, %t, %v", tc.text, address, tls, err)
 		}
 	}
-	for _, text := range []string{"", "etcd", ":2379", "etcd:", "ftp://etcd:2379", "https://", "https://etcd:2379/v3", "user@etcd:2379", "unix:///x"} {
+	for _, text := range []string{"", "etcd", ":2379", "etcd:", "ftp://etcd:2379", "https://", "https://etcd:2379/v3", "user@etcd:2379", "unix:///x", "[fe80::1%eth0]:2379", "https://[fe80::1]:2379"} {
 		if address, _, err := ParseEndpoint(text, false); err == nil {
 			t.Errorf("%q is taken for %q", text, address)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/reach"
 )
 
 // Off switches a listener off.
@@ -38,6 +39,11 @@ func CheckAddress(flag, address, closed string) error {
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%s is %q; expected a port from 0 to 65535 (0: a free one)", flag, address)
+	}
+	if host != "" {
+		if err := reach.CheckHost(host); err != nil {
+			return fmt.Errorf("%s is %q: %w", flag, address, err)
+		}
 	}
 	if closed == "" || bearer.Loopback(host) {
 		return nil

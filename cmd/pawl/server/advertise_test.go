@@ -52,6 +52,7 @@ func TestCheckAdvertised(t *testing.T) {
 	for told, good := range map[string]bool{
 		"": true, "locks.example": true, "locks.example:7420": true, "10.0.0.1": true, "::1": true, "[::1]:7420": true,
 		":7420": false, "a/b": false, "https://a": false, "a b": false, "a:0": false, "a:x": false, "0.0.0.0:7420": false, "[::]": false,
+		"[fe80::1%eth0]:7420": false, "fe80::1%eth0": false, "fe80::1": false,
 	} {
 		if err := CheckAdvertised("--advertise", told, "127.0.0.1:0"); (err == nil) != good {
 			t.Errorf("%q: %v", told, err)

@@ -35,6 +35,9 @@ func TestCheckAddress(t *testing.T) {
 		{"7420", true, false},
 		{"127.0.0.1:", true, false},
 		{"::1:7420", true, false},
+		{"[fe80::1%eth0]:7420", true, false},
+		{"[fe80::1]:7420", true, false},
+		{"[::1%lo]:7420", false, false},
 	} {
 		closed := "without TLS"
 		if tc.insecure {

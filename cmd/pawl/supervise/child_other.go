@@ -72,13 +72,16 @@ func reap(int) {}
 
 // sweep kills the group of command and returns when it is empty. Whether
 // anything was left in it is not known here.
-func sweep(command int, _ map[int]bool, _ cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known, left bool) {
+func sweep(command int, _ map[int]bool, _ cgroup, woken <-chan os.Signal, refused func(pid int)) (ws syscall.WaitStatus, known, left bool) {
 	const pause = 5 * time.Millisecond
 	for command != 0 {
 		err := unix.Kill(-command, unix.SIGKILL)
 		_ = look(command)
 		if ws, known = gone[command]; errors.Is(err, unix.ESRCH) {
 			break
+		}
+		if errors.Is(err, unix.EPERM) {
+			refused(command)
 		}
 		select {
 		case <-woken:

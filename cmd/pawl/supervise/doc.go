@@ -25,9 +25,10 @@
 // once (the command itself then dies with the watcher, its descendants may
 // not); processes that something else started on the command's behalf (a
 // service manager, a container engine, at); processes that this user may not
-// signal (setuid programs, without a control group); a kernel that keeps a
-// killed process in an uninterruptible wait: Run waits for it, and does not
-// return before. All of it is best effort: only a guard at the resource makes a
+// signal (sudo and others that become somebody else, without a control group: Run
+// says which processes run on, and that the lease has run out under them); a
+// kernel that keeps a killed process in an uninterruptible wait: Run waits for it,
+// and does not return before. All of it is best effort: only a guard at the resource makes a
 // lease safe. On other Unix systems the means is the process group alone; there
 // is nothing on windows.
 //

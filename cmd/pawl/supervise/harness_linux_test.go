@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +30,7 @@ const (
 	roleEscape = "role-escape"
 	roleStray  = "role-stray"
 	roleFront  = "role-front"
+	roleRooted = "role-rooted"
 )
 
 func TestMain(m *testing.M) {
@@ -49,6 +49,8 @@ func TestMain(m *testing.M) {
 			os.Exit(mainEscape(os.Args[2]))
 		case roleStray:
 			os.Exit(mainStray(os.Args[2], os.Args[3]))
+		case roleRooted:
+			os.Exit(mainRooted())
 		case roleFront:
 			os.Exit(mainFront())
 		}
@@ -74,8 +76,11 @@ type spec struct {
 	TTL       time.Duration // deadline from the start
 	KillAfter time.Duration
 	Margin    time.Duration
+	MaxHold   time.Duration
+	Signal    syscall.Signal
 	Contain   Contain
 	Deaf      bool     // the watcher does not act after the start
+	Program   string   // a copy of this program; empty: itself
 	Before    []string // a command that ends by executing the run
 	Late      bool     // the command ends when the run is about to stop with it
 }
@@ -178,7 +183,7 @@ func mainRun() int {
 	}()
 	job := Job{
 		Args: s.Args, Env: Environ(os.Environ(), "PAWL_NAME=orders/7"),
-		KillAfter: s.KillAfter, Margin: s.Margin, Contain: s.Contain,
+		KillAfter: s.KillAfter, Margin: s.Margin, MaxHold: s.MaxHold, Signal: s.Signal, Contain: s.Contain,
 		Notice: func(line string) { fmt.Fprintln(os.Stderr, "run:", line) },
 	}
 	if s.Late {
@@ -289,8 +294,8 @@ type job struct {
 	control
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	stdout bytes.Buffer
-	stderr bytes.Buffer
+	stdout growing
+	stderr growing
 	waited chan struct{}
 }
 
@@ -334,7 +339,11 @@ func start(t *testing.T, s spec) *job {
 	tellR, tellW := pipe(t)
 	answerR, answerW := pipe(t)
 	j.control = control{t, json.NewEncoder(tellW), json.NewDecoder(answerR)}
-	line := append(s.Before, self(t), roleRun)
+	program := self(t)
+	if s.Program != "" {
+		program = s.Program
+	}
+	line := append(s.Before, program, roleRun)
 	j.cmd = exec.Command(line[0], line[1:]...)
 	j.cmd.Env = environ(t, s)
 	j.cmd.ExtraFiles = []*os.File{tellR, answerW}

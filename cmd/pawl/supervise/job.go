@@ -32,6 +32,9 @@ type Job struct {
 	// KillAfter is the time between Signal and the kill, Margin the time between
 	// the kill and the lease's deadline; see DefaultKillAfter and Margin.
 	KillAfter, Margin time.Duration
+	// MaxHold is how long the command may run, from the call of Run on, before it is
+	// asked to end although the lease goes on; 0: as long as the lease lives.
+	MaxHold time.Duration
 	// Contain is the means; empty is ContainAuto.
 	Contain Contain
 	// Signals brings the signals that are passed on, from Catch; nil makes Run

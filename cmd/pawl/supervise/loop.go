@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,12 +19,15 @@ import (
 // this process steps in.
 const lateShare = 4
 
-func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, error) {
+func (r *run) supervise(ctx context.Context, timer, hold *clock.BootTimer) (Outcome, error) {
 	lost, done := r.lease.Lost(), ctx.Done()
 	for {
 		// The watcher has this long to do what is due; then this process does it.
 		due := r.killAt + r.job.Margin/lateShare
-		if !r.late {
+		switch {
+		case len(r.refused) > 0 && !r.overrun:
+			timer.Arm(r.lease.Deadline())
+		case !r.late:
 			timer.Arm(due)
 		}
 		select {
@@ -49,7 +53,13 @@ func (r *run) supervise(ctx context.Context, timer *clock.BootTimer) (Outcome, e
 			r.pass(sig)
 		case <-r.children:
 			r.watch()
+		case <-hold.C():
+			r.heldTooLong()
 		case <-timer.C():
+			if len(r.refused) > 0 {
+				r.outrun()
+				continue
+			}
 			// After a pause of our own, the watcher may have been paused as well, or
 			// its report may be on its way.
 			if now := clock.Boottime(); !r.paused && now > due+r.job.Margin/lateShare {
@@ -80,6 +90,16 @@ func (r *run) letGo() {
 		r.alarm(line)
 	}
 	r.end(!ours)
+}
+
+// heldTooLong ends the command of a lease that is held for as long as it may be.
+func (r *run) heldTooLong() {
+	if r.ending {
+		return
+	}
+	r.overlong = true
+	r.alarm(fmt.Sprintf("it has been held for %v: the command is asked to end", r.job.MaxHold))
+	r.end(false)
 }
 
 // losing notes that the lease is lost, and says so the first time.
@@ -159,7 +179,31 @@ func (r *run) hear(ctx context.Context, rep report) {
 		r.losing(line)
 	case reportStopped:
 		r.pause(ctx, rep.Signal)
+	case reportRefused:
+		if rep.Signal != syscall.SIGKILL {
+			r.alarm(fmt.Sprintf("process %d cannot be asked to end: it is another user's by now", rep.Pid))
+		} else {
+			r.cannotKill(rep.Pid)
+		}
 	}
+}
+
+// cannotKill notes a process that this user may not kill, as after sudo, and says so
+// the first time.
+func (r *run) cannotKill(pid int) {
+	if !slices.Contains(r.refused, pid) {
+		r.refused = append(r.refused, pid)
+		r.alarm(fmt.Sprintf("process %d cannot be killed: it is another user's by now, and runs on", pid))
+	}
+}
+
+// outrun says once that the lease has run out under what cannot be killed.
+func (r *run) outrun() {
+	if r.overrun || clock.Boottime() < r.lease.Deadline() {
+		return
+	}
+	r.overrun = true
+	r.alarm(fmt.Sprintf("the lease has run out, and process %d runs on: others may be granted the name", r.refused[0]))
 }
 
 // finish ends a run whose watcher has nothing left to watch.
@@ -170,7 +214,7 @@ func (r *run) finish(rep report) (Outcome, error) {
 		r.watch()
 	}
 	reap(r.watcher)
-	r.tty.take()
+	front := r.tty.take()
 	if rep.Kind == reportFailed {
 		if rep.Lost {
 			return Failed(CodeLost, ReasonLost), errors.New("the lease ended before the command was started")
@@ -185,6 +229,11 @@ func (r *run) finish(rep report) (Outcome, error) {
 	if o.Child.Code == nil {
 		r.tty.restore()
 	}
+	if sig := o.Death(); front && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) {
+		// Ctrl-C reaches the terminal's foreground group alone, which was the
+		// command's. A script that waits for us shares our group, and is to end, too.
+		_ = unix.Kill(0, sig)
+	}
 	if rep.Left {
 		r.notice("the command left processes behind: they were ended with it, the lease is released when nothing is left")
 	}
@@ -194,6 +243,8 @@ func (r *run) finish(rep report) (Outcome, error) {
 		o = o.overruled(CodeLost, ReasonLost)
 	} else if rep.Lost && r.yielding {
 		o = o.overruled(CodeLost, ReasonBroken)
+	} else if rep.Lost && r.overlong {
+		o = o.overruled(CodeLost, ReasonMaxHold)
 	}
 	return o, nil
 }
@@ -202,7 +253,10 @@ func (r *run) finish(rep report) (Outcome, error) {
 // child of this process by now.
 func (r *run) watcherGone() (Outcome, error) {
 	r.orders.close()
-	ws, known, _ := sweep(r.command, r.spare, r.cgroup, r.children)
+	ws, known, _ := sweep(r.command, r.spare, r.cgroup, r.children, func(pid int) {
+		r.cannotKill(pid)
+		r.outrun()
+	})
 	r.tty.take()
 	r.tty.restore()
 	o := Failed(128+int(syscall.SIGKILL), ReasonWatcherGone)

@@ -40,6 +40,7 @@ const (
 	ReasonUnreachable   = "unreachable"    // CodeUnreachable
 	ReasonLost          = "lease_lost"     // CodeLost; with Child nil it never started
 	ReasonBroken        = "lease_broken"   // CodeLost: the holder was asked to let go, and did
+	ReasonMaxHold       = "max_hold"       // CodeLost: the command ran for as long as it may, and was ended
 	ReasonNotAcquired   = "not_acquired"   // CodeNotAcquired, or the code of -E
 	ReasonDenied        = "denied"         // CodeDenied
 	ReasonNotExecutable = "not_executable" // CodeNotExecutable
@@ -94,6 +95,17 @@ func ended(ws syscall.WaitStatus) Outcome {
 	}
 	code := ws.ExitStatus()
 	return Outcome{Code: code, From: FromChild, Reason: ReasonExited, Child: &Child{Code: &code}}
+}
+
+// Death is the signal that the process is to die of, when all is told and the lease
+// is released, instead of exiting with Code; 0: it exits. It is what ended the wait,
+// or the command: timeout and sudo do likewise, and env and nice are the command by
+// then, so that whoever waits for them sees a death by the signal.
+func (o Outcome) Death() syscall.Signal {
+	if o.Reason == ReasonSignaled || o.Reason == ReasonInterrupted {
+		return syscall.Signal(o.Code - 128)
+	}
+	return 0
 }
 
 // overruled is o where pawl's verdict wins over the command's.

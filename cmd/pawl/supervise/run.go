@@ -83,8 +83,11 @@ type run struct {
 	ending   bool        // the command was asked to end by an order of ours
 	lost     bool        // the lease was lost, or its window had closed
 	yielding bool        // the lease's holder was asked to let go
+	overlong bool        // the command ran for MaxHold
 	paused   bool        // this process was, past the watcher's time
 	late     bool        // the watcher had not done its work in time
+	refused  []int       // processes that this user may not kill
+	overrun  bool        // the lease has run out while they run on
 	killAt   time.Duration
 }
 
@@ -97,6 +100,14 @@ func (r *run) run(ctx context.Context) (Outcome, error) {
 		return Failed(CodeNotExecutable, ReasonNotStarted), err
 	}
 	defer timer.Stop()
+	hold, err := clock.NewBootTimer()
+	if err != nil {
+		return Failed(CodeNotExecutable, ReasonNotStarted), err
+	}
+	defer hold.Stop()
+	if r.job.MaxHold > 0 {
+		hold.Reset(r.job.MaxHold)
+	}
 	r.spare = myChildren()
 	if err := subreaper(true); err != nil {
 		return Failed(CodeNotExecutable, ReasonNotStarted), err
@@ -114,7 +125,7 @@ func (r *run) run(ctx context.Context) (Outcome, error) {
 		return Failed(CodeNotExecutable, ReasonNotStarted), fmt.Errorf("start the watcher: %w", err)
 	}
 	defer ignoreStops()()
-	return r.supervise(ctx, timer)
+	return r.supervise(ctx, timer, hold)
 }
 
 // fresh reports whether enough is left of the lease to start something. A grant

@@ -178,6 +178,20 @@ func TestNothingIsLeftWhenTheLeaseRunsOut(t *testing.T) {
 	})
 }
 
+// A command that runs for too long is asked to end, and killed when it does not.
+// One that is done in time has its own code.
+func TestMaxHold(t *testing.T) {
+	means(t, func(t *testing.T, c Contain) {
+		start(t, spec{Args: []string{"sleep", "1000"}, Contain: c, MaxHold: time.Millisecond}).want("70 pawl max_hold TERM")
+		// By default URG is ignored.
+		start(t, spec{
+			Args: []string{"sleep", "1000"}, Contain: c, Signal: unix.SIGURG,
+			MaxHold: time.Millisecond, KillAfter: 10 * time.Millisecond,
+		}).want("70 pawl max_hold KILL")
+		start(t, spec{Args: []string{"sh", "-c", "exit 3"}, Contain: c, MaxHold: time.Hour}).want("3 child exited 3")
+	})
+}
+
 func noCgroupLeft(t *testing.T, j *job) {
 	t.Helper()
 	cg, err := newCgroup()

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -17,12 +18,13 @@ const (
 // sweep kills and reaps everything that descends from this process, apart from
 // spare and what descends from it, and returns when nothing is left. It returns
 // the wait status of command if it reaped that, and whether something else had
-// to be killed.
+// to be killed. refused is told, at every look, of each process that this user may
+// not kill; sweep waits for those, too.
 //
 // A killed process cannot fork, and what it leaves behind becomes a child of
 // this subreaper. So when this process has no child, it has no descendant: the
 // kernel's ECHILD is the proof, a walk over /proc only finds what to kill.
-func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal) (ws syscall.WaitStatus, known, left bool) {
+func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal, refused func(pid int)) (ws syscall.WaitStatus, known, left bool) {
 	reaped := func(pid int, status syscall.WaitStatus) {
 		if pid == command {
 			ws, known = status, true
@@ -54,7 +56,9 @@ func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal) (
 			for _, p := range descendants(all, os.Getpid(), spare) {
 				more = true
 				if p.alive() {
-					p.kill()
+					if errors.Is(p.kill(), unix.EPERM) {
+						refused(p.pid)
+					}
 				} else if status, ok := reap(p.pid); ok {
 					reaped(p.pid, status)
 				}

@@ -95,24 +95,26 @@ func descendants(all map[int]process, root int, spare map[int]bool) []process {
 	return found
 }
 
-// kill kills exactly p, never a later process with its number.
-func (p process) kill() {
+// kill kills exactly p, never a later process with its number. The error says that
+// the kernel refuses it.
+func (p process) kill() error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		// Linux before 5.3, or a filter that does not know the call: the time
 		// between the look and the kill is all that is left.
 		if now, ok := stat(p.pid); ok && now.start == p.start {
-			_ = unix.Kill(p.pid, unix.SIGKILL)
+			return unix.Kill(p.pid, unix.SIGKILL)
 		}
-		return
+		return nil
 	}
 	if err != nil {
-		return
+		return nil // it is gone
 	}
 	defer unix.Close(fd)
 	if now, ok := stat(p.pid); ok && now.start == p.start {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
+	return nil
 }
 
 // myChildren are the children that this process has now, started or inherited.

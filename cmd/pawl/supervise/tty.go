@@ -63,18 +63,19 @@ func (t *terminal) give() {
 	}
 }
 
-// take makes ours the foreground group again, unless somebody else's is by now.
-// SIGTTOU must be ignored by then: with its default this fails in a group that
-// is orphaned, and stops one that is not.
-func (t *terminal) take() {
+// take makes ours the foreground group again, unless somebody else's is by now, and
+// reports whether the command's was it. SIGTTOU must be ignored by then: with its
+// default this fails in a group that is orphaned, and stops one that is not.
+func (t *terminal) take() bool {
 	if t == nil || !t.given {
-		return
+		return false
 	}
 	front := t.foreground()
 	if front == t.child || unix.Kill(-front, 0) == unix.ESRCH {
 		_ = t.set(unix.Getpgrp())
 	}
 	t.given = false
+	return front == t.child
 }
 
 // restore undoes what a command that did not end by itself left of its modes.

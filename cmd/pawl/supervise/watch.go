@@ -245,11 +245,11 @@ func (w *watcher) obey(o order) {
 			w.window = o.Window
 		}
 	case orderSignal:
-		w.signal(o.Signal)
+		_ = w.signal(o.Signal) // whoever sent it would not be told either
 	case orderResume:
 		// The run has asked the server; the deadline has the last word.
 		if clock.Boottime() < w.window.Term {
-			w.signal(syscall.SIGCONT)
+			_ = w.signal(syscall.SIGCONT) // the lease's end has the last word
 			w.halted = false
 		}
 	case orderEnd:
@@ -272,20 +272,29 @@ func (w *watcher) end(until window, lost bool) {
 // it, which it may be as long as the lease is ours.
 func (w *watcher) ask() {
 	w.asked = true
-	w.signal(w.setup.Signal)
+	if errors.Is(w.signal(w.setup.Signal), unix.EPERM) {
+		w.reports.send(report{Kind: reportRefused, Pid: w.command, Signal: w.setup.Signal})
+	}
 	if !w.gone {
-		w.signal(syscall.SIGCONT)
+		_ = w.signal(syscall.SIGCONT) // the lease's end has the last word
 	}
 }
 
 // signal signals the group. Its number cannot have been taken by another: the
-// command is not reaped before the end.
-func (w *watcher) signal(sig syscall.Signal) { _ = unix.Kill(-w.command, sig) }
+// command is not reaped before the end. The error is EPERM when this user may signal
+// none of the group.
+func (w *watcher) signal(sig syscall.Signal) error { return unix.Kill(-w.command, sig) }
 
 // finish kills what is left of the command, waits until it is gone, and reports.
 func (w *watcher) finish(lost bool) {
-	w.signal(syscall.SIGKILL)
-	status, _, left := sweep(w.command, nil, w.cgroup, w.children)
+	_ = w.signal(syscall.SIGKILL) // sweep finds whom that does not reach
+	told := make(map[int]bool)
+	status, _, left := sweep(w.command, nil, w.cgroup, w.children, func(pid int) {
+		if !told[pid] {
+			told[pid] = true
+			w.reports.send(report{Kind: reportRefused, Pid: pid, Signal: syscall.SIGKILL})
+		}
+	})
 	w.cgroup.remove()
 	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Left: left && !lost, Lost: lost})
 	if w.told {

@@ -42,10 +42,10 @@ type setup struct {
 // reportEnded or reportFailed means: the watcher is gone.
 type report struct {
 	Kind   reportKind
-	Pid    int            // reportStarted: the command, and its group
+	Pid    int            // reportStarted: the command, and its group; reportRefused: a process
 	Errno  syscall.Errno  // reportFailed
 	Cgroup bool           // reportStarted: it is in the control group; reportFailed: that was the fault
-	Signal syscall.Signal // reportStopped
+	Signal syscall.Signal // reportStopped, reportRefused
 	Status uint32         // reportEnded: the command's wait status
 	Left   bool           // reportEnded: the command had left processes behind
 	Lost   bool           // reportFailed, reportEnded: the window had closed, or orderEnd had come, before
@@ -58,6 +58,7 @@ const (
 	reportFailed             // not started
 	reportStopped            // the command was stopped
 	reportAsked              // the window closed and the command was asked to end
+	reportRefused            // this user may not send the process the signal
 	reportEnded              // the command and all that came of it are gone
 )
 
