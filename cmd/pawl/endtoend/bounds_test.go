@@ -45,6 +45,7 @@ var bounds = map[string]any{
 	"locktable.SlotsMax":     locktable.SlotsMax,
 	"locktable.PageMax":      locktable.PageMax,
 	"locktable.NumbersMax":   locktable.NumbersMax,
+	"locktable.PlaceKept":    locktable.PlaceKept,
 	"locktable.OutcomeKept":  locktable.OutcomeKept,
 
 	"locktable.IdentityShare": locktable.IdentityShare,
