@@ -56,6 +56,8 @@ type Gate struct {
 	guests  map[*Guest]struct{}
 	streams crowd
 	calls   crowd
+
+	bytes, decodings *load
 }
 
 // NewGate returns a gate with a policy. Without one, nil, it is open: everybody
@@ -65,6 +67,9 @@ func NewGate(p *Policy) *Gate {
 		guests:  map[*Guest]struct{}{},
 		streams: crowd{what: "streams", most: StreamsMax, of: map[string]int{}},
 		calls:   crowd{what: "calls", most: AllCallsMax, of: map[string]int{}},
+
+		bytes:     newLoad(BytesMax, AllBytesMax),
+		decodings: newLoad(DecodingsMax, AllDecodingsMax),
 	}
 	g.policy.Store(p)
 	return g

@@ -17,7 +17,10 @@ const (
 	// eventsMax and bytesMax close a batch; the envelope is far smaller than what
 	// lies between bytesMax and store.BatchMax, and one event than bytesMax.
 	eventsMax = 8192
-	bytesMax  = store.BatchMax - 4<<10
+	// openMax bounds the events that are decided and not on their way, beyond
+	// which no acquire is taken up.
+	openMax  = 2 * eventsMax
+	bytesMax = store.BatchMax - 4<<10
 	// portion bounds what one turn does of expiry, and of what expiry left.
 	portion = 1000
 	// confirmGap is how long renewals wait at most to share a Confirm.
@@ -181,7 +184,7 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 // its way, or a snapshot waits for what is decided to be closed. On a full store
 // they are taken, and refused.
 func (c *core) crowded() bool {
-	return c.stuck == nil && (len(c.open) > 2*c.bounds.Events || c.wantSnapshot)
+	return c.stuck == nil && (len(c.open) > openMax/eventsMax*c.bounds.Events || c.wantSnapshot)
 }
 
 // gather moves what the turn decided to the open batch and the queue of

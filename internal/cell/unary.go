@@ -209,9 +209,10 @@ func (c *Cell) HandleOfLease(lease string) string {
 }
 
 // Acquire asks for a lease and waits for its turn as long as r.Wait says. A
-// caller that gives up leaves nothing behind: its place in the queue is gone at
-// once, and a lease granted meanwhile is released, unless a request id lets the
-// caller come back for it.
+// caller whose connection ends leaves nothing behind: its place in the queue is gone
+// at once, and a lease granted meanwhile is released, unless a request id lets the
+// caller come back for it. Then the place is kept for locktable.PlaceKept, passed over
+// meanwhile, and a lease for its session's TTL.
 //
 // That goes for a caller that is seen to give up. An answer that is lost is not
 // seen:
@@ -354,7 +355,7 @@ func (c *Cell) await(ctx context.Context, t *tenure, x *call, r AcquireRequest) 
 				timer.Reset(c.answerMax())
 			}
 		case <-ctx.Done():
-			if t.giveUp(x) {
+			if t.hangUp(ctx, x) {
 				return nil, ctx.Err()
 			}
 			a := <-x.answer
@@ -371,6 +372,21 @@ func (t *tenure) giveUp(x *call) bool {
 	}
 	if !t.intake.withdraw(x) {
 		t.intake.add(locktable.Cancel{Waiter: x})
+	}
+	return true
+}
+
+// hangUp says that the connection of an acquire has ended, whose place is kept if
+// it has a request id; or that its caller may not wait any more, and is told so.
+func (t *tenure) hangUp(ctx context.Context, x *call) bool {
+	if !errors.Is(context.Cause(ctx), context.Canceled) {
+		return t.giveUp(x)
+	}
+	if !x.abandon() {
+		return false
+	}
+	if !t.intake.withdraw(x) {
+		t.intake.add(locktable.HangUp{Waiter: x})
 	}
 	return true
 }

@@ -105,6 +105,50 @@ func (d *Desk) Note(x access.Deed) {
 	}
 }
 
+// May refuses a caller that has a right on no name at all, before anything of its
+// request is read but who asks; the error is a *cell.RefusedError.
+func (d *Desk) May(ctx context.Context, verb string, r access.Right) error {
+	a, _, err := d.ask(ctx, verb)
+	if err != nil {
+		return err
+	}
+	if !a.identity.Anywhere(r) {
+		return a.done("", &cell.RefusedError{Refused: Denied(a.identity, r, "")})
+	}
+	return nil
+}
+
+// Bytes waits until so many bytes of the caller's request may be read, and
+// Decoding until they may be decoded: both before anything of them is known, so
+// no identity keeps the others from their turn. The errors are *cell.RefusedError,
+// or the context's.
+func (d *Desk) Bytes(ctx context.Context, n int) (give func(), err error) {
+	c, err := d.gate.From(ctx)
+	if err == nil {
+		give, err = d.gate.Bytes(ctx, c, n)
+	}
+	return give, crowded(err)
+}
+
+// Decoding is described at Bytes.
+func (d *Desk) Decoding(ctx context.Context) (done func(), err error) {
+	c, err := d.gate.From(ctx)
+	if err == nil {
+		done, err = d.gate.Decoding(ctx, c)
+	}
+	return done, crowded(err)
+}
+
+func crowded(err error) error {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, access.ErrCrowded):
+		return &cell.RefusedError{Refused: locktable.Refused{Reason: locktable.Exhausted, Message: err.Error()}}
+	}
+	return Unauthenticated(err)
+}
+
 // needs refuses unless the caller has a right on all names.
 func (a *asking) needs(r access.Right, names ...string) error {
 	name, denied := a.identity.Denied(r, names)

@@ -274,20 +274,24 @@ func TestASlowReader(t *testing.T) {
 		st := attach(t, c, &linkpb.ClientMessage{Hello: h})
 		recv(t, st)
 		name := strings.Repeat("x", 500)
-		for i := range 400 {
-			m := &linkpb.ClientMessage{FinishedBelow: uint64(i*1000 + 1), Requests: acquires(1000, func(int) string { return name })}
-			for j, r := range m.Requests {
-				r.Number = uint64(i*1000 + j + 1)
-				r.GetAcquire().Try = true
+		// It is blocked once nobody reads its stream: how it ended waits behind what is
+		// not read.
+		go func() {
+			for i := range 400 {
+				m := &linkpb.ClientMessage{FinishedBelow: uint64(i*1000 + 1), Requests: acquires(1000, func(int) string { return name })}
+				for j, r := range m.Requests {
+					r.Number = uint64(i*1000 + j + 1)
+					r.GetAcquire().Try = true
+				}
+				if st.Send(m) != nil {
+					break
+				}
 			}
-			if st.Send(m) != nil {
-				break
-			}
-		}
+		}()
+		synctest.Wait()
 		if _, err := c.List(context.Background(), &linkpb.ListRequest{}); err != nil {
 			t.Error(err)
 		}
-		synctest.Wait()
 		for {
 			_, err := st.Recv()
 			if err == nil {

@@ -29,6 +29,9 @@ const (
 	SlotsMax     = 10_000
 	ValueMax     = 64 << 10
 	LockDelayMax = time.Hour
+	// PlaceKept is how long the place of a request without a stream is kept when its
+	// connection has ended, if it has a request id.
+	PlaceKept = 10 * time.Second
 	// PageMax bounds the names of a page.
 	PageMax = 1000
 	// NumbersMax bounds how far a request's number may be ahead of the lowest

@@ -162,7 +162,20 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 
 // repeated answers a request without a stream whose request id is known. A
 // repeat while the first still waits takes its place: its caller is gone, or
-// will be told.
+// will be told. Of a request whose connection is cut, by a proxy's time-out say:
+//
+//  1. It waits, second in line. The connection ends.
+//  2. The cell sees that (HangUp): the place stays, and is passed over. Nobody would
+//     hear of a grant, so nothing is granted to it (I7, I8).
+//  3. The holder releases. Who stands third is granted the name.
+//  4. The request comes again on another connection and takes its place: it is first
+//     in line now. Had 4 come before 2, the place would have changed hands, and 2 would
+//     find no waiter of that connection. Had 4 come before 3, it would be granted in 3.
+//  5. If nothing comes within PlaceKept the place is given up, and a later repeat stands
+//     at the end. So it does when its session ends.
+//
+// A grant that was decided before 2 was seen is a lease, which the repeat finds by its
+// request id, as after any lost answer.
 func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 	if c.RequestKey == (ID{}) {
 		return false
@@ -188,12 +201,13 @@ func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 			t.leave(now, w, d)
 			return false
 		}
-		delete(t.unary, w.ref)
 		// Waited counts from what the present caller sent.
-		w.ref, w.acquire.Ref, w.asked = c.Ref, c.Ref, now.High
+		w.acquire.Ref, w.asked = c.Ref, now.High
 		w.acquire.Lease, w.acquire.Own, w.acquire.Salt = c.Lease, c.Own, c.Salt
-		t.unary[w.ref] = w
+		t.connect(w, c.Ref)
 		d.reply(c.Ref, 0, Waiting{Place: w.place})
+		// It may have been passed over so far, and its turn have come.
+		t.serve(now, nil, d, w.locks...)
 		return true
 	}
 	if x := t.outcomes.ended[c.RequestKey]; x != nil || t.outcomes.live[c.RequestKey] != nil {
@@ -379,6 +393,22 @@ func (c Cancel) decide(t *Table, now Now, d *Decided) {
 	} else if l := s.granted[c.Number]; l != nil {
 		t.release(now, l, d)
 	}
+}
+
+func (c HangUp) decide(t *Table, now Now, d *Decided) {
+	w := t.unary[c.Waiter]
+	if w == nil {
+		return
+	}
+	if w.acquire.RequestKey == (ID{}) {
+		t.leave(now, w, d)
+		d.refuse(w.ref, 0, Cancelled, "its connection has ended")
+		return
+	}
+	t.disconnect(w)
+	w.attach(nil)
+	t.due.add(now.High+PlaceKept, appointment{kept: w})
+	t.serveAll(now, []*waiter{w}, d)
 }
 
 func (c Release) decide(t *Table, now Now, d *Decided) {

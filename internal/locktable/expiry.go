@@ -86,9 +86,12 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 			more = true
 			break
 		}
-		if x := t.due.next(); x.lock != nil {
+		switch x := t.due.next(); {
+		case x.lock != nil:
 			t.lookClosed(now, x.lock, d)
-		} else {
+		case x.kept != nil:
+			t.leave(now, x.kept, d)
+		default:
 			t.look(now, x.s, d)
 		}
 	}
@@ -114,7 +117,7 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 		return
 	}
 	s.timing()
-	if len(s.unary) > 0 && min(s.silentAt, s.deadline) <= now.Low {
+	if s.connected > 0 && min(s.silentAt, s.deadline) <= now.Low {
 		// A connection waits for it, which is heard from as long as it stands.
 		t.touch(now, s, d)
 	}
@@ -213,6 +216,8 @@ type appointment struct {
 	order uint64
 	s     *session
 	lock  *lock
+	// kept is a waiter whose place is kept until then.
+	kept *waiter
 }
 
 func (a *agenda) add(at time.Duration, x appointment) {
@@ -233,8 +238,11 @@ func (a *agenda) remove(slot int) {
 
 // slot is where the place of an entry is kept.
 func (x *appointment) slot() *int {
-	if x.lock != nil {
+	switch {
+	case x.lock != nil:
 		return &x.lock.slot
+	case x.kept != nil:
+		return &x.kept.slot
 	}
 	return &x.s.slot
 }

@@ -12,8 +12,9 @@ import (
 // waiter is an acquire that waits for its turn, in the queue of each of its
 // names at the same place.
 type waiter struct {
-	// ref is nil while the session's stream is detached: the waiter then keeps
-	// its place and is passed over.
+	// ref is nil while the session's stream is detached, or the connection of a
+	// request without one has ended: the waiter then keeps its place and is passed
+	// over.
 	ref   Ref
 	place Place
 	locks []*lock
@@ -25,6 +26,8 @@ type waiter struct {
 	// stuck is the name that it could not have when it was last looked at: the
 	// first to ask about, since thousands may wait for the same.
 	stuck *lock
+	// slot is where it stands on the agenda while its place is kept.
+	slot int
 
 	one [1]*lock
 }
@@ -54,6 +57,7 @@ func (t *Table) join(w *waiter) {
 		t.unary[w.ref] = w
 		if w.session != nil {
 			put(&w.session.unary, w, struct{}{})
+			w.session.connected++
 		}
 	}
 	if key := w.acquire.RequestKey; key != (ID{}) {
@@ -77,13 +81,37 @@ func (t *Table) unjoin(w *waiter) {
 	case a.Number != 0:
 		delete(w.session.waiting, a.Number)
 	default:
-		delete(t.unary, w.ref)
+		t.disconnect(w)
+		t.due.remove(w.slot)
 		if w.session != nil {
 			delete(w.session.unary, w)
 		}
 	}
 	if key := w.acquire.RequestKey; key != (ID{}) {
 		delete(t.outcomes.waiting, key)
+	}
+}
+
+// connect has a connection stand for a waiter without a stream, whose one before
+// has ended or is told so.
+func (t *Table) connect(w *waiter, ref Ref) {
+	t.disconnect(w)
+	t.due.remove(w.slot)
+	w.attach(ref)
+	t.unary[ref] = w
+	if w.session != nil {
+		w.session.connected++
+	}
+}
+
+// disconnect forgets the connection of a waiter without a stream, if there is one.
+func (t *Table) disconnect(w *waiter) {
+	if w.ref == nil {
+		return
+	}
+	delete(t.unary, w.ref)
+	if w.session != nil {
+		w.session.connected--
 	}
 }
 

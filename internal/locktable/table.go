@@ -102,9 +102,11 @@ type session struct {
 	finishedUp uint64
 	waiting    map[uint64]*waiter
 	unary      map[*waiter]struct{}
-	observed   map[string]*observer
-	cancelled  map[uint64]struct{}
-	deadline   time.Duration
+	// connected counts those of unary whose connection stands.
+	connected int
+	observed  map[string]*observer
+	cancelled map[uint64]struct{}
+	deadline  time.Duration
 	// lower is the TTL that is asked for while a higher one stands in the log, 0:
 	// none; promised is when the last promise above it has run out. See ttl.go.
 	lower, promised time.Duration

@@ -68,7 +68,7 @@ func TestBadCommands(t *testing.T) {
 		{exitLost, "no such lease", []string{"renew", "nonsense"}},
 		{exitLost, "no such lease", []string{"release", strings.Repeat("f", 32)}},
 		{exitLost, "session", []string{"acquire", "a", "--session", strings.Repeat("f", 32), "--request-id", "r"}},
-		{exitUsage, "--request-id", []string{"acquire", "a", "--session", strings.Repeat("f", 32)}},
+		{exitLost, "session", []string{"acquire", "a", "--session", strings.Repeat("f", 32)}},
 		{1, "token", []string{"break", "held", "--token", "1", "--reason", "r"}},
 		{exitNotAcquired, "somebody", []string{"acquire", "held"}},
 		{exitNotAcquired, "somebody", []string{"run", "held", "-n", "--", "true"}},

@@ -134,7 +134,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/leases", free + `,"ttl":"10"}`, nil, 400, "expected a number and a unit"},
 		{"POST", "/v1/leases", free + `,"ttl":"99999999999999h"}`, nil, 400, "expected a number and a unit"},
 		{"POST", "/v1/leases", free + `,"ttl":"1h","session":"x"}`, nil, 400, "expected one"},
-		{"POST", "/v1/leases", free + `,"session":"x"}`, nil, 400, "needs a request id"},
+		{"POST", "/v1/leases", free + `,"session":"x"}`, nil, 404, "32 hex digits"},
 		{"POST", "/v1/leases", free + `,"session":"x","request_id":"r"}`, nil, 404, "32 hex digits"},
 		{"POST", "/v1/leases", free + `,"nonsense":true}`, nil, 400, "nonsense"},
 		{"POST", "/v1/leases", free + `,"label":"` + strings.Repeat("l", 257) + `"}`, nil, 400, "at most 256"},

@@ -45,6 +45,7 @@ var bounds = map[string]any{
 	"locktable.SlotsMax":     locktable.SlotsMax,
 	"locktable.PageMax":      locktable.PageMax,
 	"locktable.NumbersMax":   locktable.NumbersMax,
+	"locktable.PlaceKept":    locktable.PlaceKept,
 	"locktable.OutcomeKept":  locktable.OutcomeKept,
 
 	"locktable.IdentityShare": locktable.IdentityShare,
@@ -52,12 +53,16 @@ var bounds = map[string]any{
 	"cell.QueuedDefault": cell.QueuedDefault,
 	"cell.QueuedKept":    cell.QueuedKept,
 
-	"access.StreamsDefault": access.StreamsDefault,
-	"access.StreamsMax":     access.StreamsMax,
-	"access.CallsMax":       access.CallsMax,
-	"access.AllCallsMax":    access.AllCallsMax,
-	"access.CredentialMin":  access.CredentialMin,
-	"access.CredentialMax":  access.CredentialMax,
+	"access.StreamsDefault":  access.StreamsDefault,
+	"access.StreamsMax":      access.StreamsMax,
+	"access.CallsMax":        access.CallsMax,
+	"access.AllCallsMax":     access.AllCallsMax,
+	"access.BytesMax":        access.BytesMax,
+	"access.AllBytesMax":     access.AllBytesMax,
+	"access.DecodingsMax":    access.DecodingsMax,
+	"access.AllDecodingsMax": access.AllDecodingsMax,
+	"access.CredentialMin":   access.CredentialMin,
+	"access.CredentialMax":   access.CredentialMax,
 
 	"authfile.BytesMax":      authfile.BytesMax,
 	"authfile.IdentitiesMax": authfile.IdentitiesMax,
@@ -83,6 +88,7 @@ var bounds = map[string]any{
 	"locktable.DefaultLimits.Observers":        locktable.DefaultLimits.Observers,
 
 	"rest.BodyMax":      rest.BodyMax,
+	"rest.SmallBodyMax": rest.SmallBodyMax,
 	"link.MessageMax":   link.MessageMax,
 	"link.OutboxMax":    link.OutboxMax,
 	"link.UnreadMax":    link.UnreadMax,
@@ -101,6 +107,8 @@ var bounds = map[string]any{
 // unexported are bounds that only their source knows.
 var unexported = map[string]string{
 	"rest.bodyWait":         "cmd/pawl/rest/front.go",
+	"rest.breakBodyMax":     "cmd/pawl/rest/front.go",
+	"rest.namesListed":      "cmd/pawl/rest/acquire.go",
 	"rest.answerWait":       "cmd/pawl/rest/front.go",
 	"cell.queuedMax":        "internal/cell/intake.go",
 	"cell.lineMax":          "internal/cell/intake.go",
@@ -147,6 +155,9 @@ var unexported = map[string]string{
 	"cell.ShareMax":          "internal/cell/usable.go",
 	"link.GreetingMax":       "internal/link/server.go",
 	"link.IdleMax":           "internal/link/server.go",
+	"link.BlockMax":          "internal/link/block.go",
+	"link.blockFrames":       "internal/link/block.go",
+	"link.blockBytes":        "internal/link/block.go",
 	"link.HeaderMax":         "internal/link/server.go",
 	"server.headerMax":       "cmd/pawl/server/server.go",
 	"server.idleMax":         "cmd/pawl/server/server.go",

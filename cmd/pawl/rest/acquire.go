@@ -26,7 +26,46 @@ type acquireBody struct {
 	Trace     bool      `json:"trace,omitempty" doc:"The answer shall tell how long the request was in which room of the server."`
 }
 
-type acquireInput struct{ Body acquireBody }
+// namesListed bounds the names of an acquire as they are listed, duplicates
+// included.
+const namesListed = 1024
+
+func (b *acquireBody) field(key string, r *reader) (err error) {
+	switch key {
+	case "name":
+		s, err := r.text()
+		return some(&b.Name, s, err)
+	case "names":
+		b.Names, err = r.texts(namesListed)
+	case "shared":
+		b.Shared, err = r.truth()
+	case "slots":
+		n, err := r.whole()
+		return some(&b.Slots, n, err)
+	case "value":
+		err = r.into(&b.Value)
+	case "lock_delay":
+		err = given(&b.LockDelay, r)
+	case "ttl":
+		err = given(&b.TTL, r)
+	case "session":
+		s, err := r.text()
+		return some(&b.Session, s, err)
+	case "wait":
+		err = given(&b.Wait, r)
+	case "label":
+		b.Label, err = r.text()
+	case "request_id":
+		b.RequestID, err = r.text()
+	case "trace":
+		b.Trace, err = r.truth()
+	default:
+		err = errUnknownKey
+	}
+	return err
+}
+
+func (*acquireBody) check() error { return nil }
 
 // LeaseBody is a lease as its holder sees it. Lease and Session are
 // capabilities. Name, Fence and Slot are those of a lease that was asked for by
@@ -62,12 +101,12 @@ func (l *LeaseBody) Give(names []NameBody, several bool) {
 	l.Name, l.Fence, l.Slot = names[0].Name, names[0].Fence, &names[0].Slot
 }
 
-func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBody], error) {
-	r, err := in.Body.request()
+func (s *service) acquire(ctx context.Context, _ *empty, in *acquireBody) (*body[LeaseBody], error) {
+	r, err := in.request()
 	if err != nil {
 		return nil, invalid(err.Error())
 	}
-	if in.Body.Trace {
+	if in.Trace {
 		s.traced(&r)
 	}
 	l, err := s.cell.Acquire(ctx, r)
@@ -82,7 +121,7 @@ func (s *service) acquire(ctx context.Context, in *acquireInput) (*body[LeaseBod
 	for _, g := range l.Granted.Grants {
 		names = append(names, NameBody{g.Name, Token(g.Fence), g.Slot})
 	}
-	out.Give(names, in.Body.Names != nil)
+	out.Give(names, in.Names != nil)
 	if l.Trace != nil {
 		out.Trace = roomsOf(l.Trace, s.clock.Now())
 	}

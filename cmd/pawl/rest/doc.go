@@ -10,7 +10,9 @@
 //     parameter, is refused as invalid rather than ignored;
 //   - numbers of 64 bits are strings, durations are written as Go writes them;
 //   - no clock is read for a trace unless an acquire asks for one;
-//   - an acquire that waits leaves the queue when its connection ends. A lease
+//   - an acquire that waits leaves the queue when its connection ends; one with a
+//     request id is passed over from then on, and leaves it when the request has not
+//     been repeated for locktable.PlaceKept. A lease
 //     that was granted to it meanwhile, or whose answer is lost, ends within one
 //     TTL when it has a session of its own; a lease of a session of several is
 //     found again by its request id, if it has one (I8).

@@ -2,7 +2,9 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,18 +12,28 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// BodyMax bounds the bytes of a request's body: a value and 64 names of the
-// greatest length fit, however they are written.
-const BodyMax = 512 << 10
+const (
+	// BodyMax bounds the bytes of an acquire's body: 64 names of the greatest length,
+	// each byte of them written as \uXXXX, a value in plain base64 and all the rest fit.
+	BodyMax = 288 << 10
+	// SmallBodyMax bounds those of sessions, renewals and requests that take none,
+	// breakBodyMax those of a break: a name and a reason, however they are written.
+	SmallBodyMax = access.SmallMax
+	breakBodyMax = 12 << 10
+)
 
 const (
-	// bodyWait bounds the time that a body may take to arrive, answerWait the
-	// time that a client may take to read its answer.
+	// bodyWait bounds the time that a body may take to arrive, and before it the time
+	// that a large one waits for its turn; answerWait the time that a client may take
+	// to read its answer.
 	bodyWait   = 10 * time.Second
 	answerWait = 30 * time.Second
 )
@@ -34,8 +46,11 @@ type front struct {
 	service *service
 	allowed func(host string) bool
 	now     func() time.Time
-	// takesBody tells the patterns that have a body from those that must not.
-	takesBody map[string]bodyRule
+	clock   clock.Clock
+	// bodies says of each pattern which body it has.
+	bodies map[string]bodyRule
+	// spare are buffers for bodies that are large, *[]byte.
+	spare sync.Pool
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,19 +76,22 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r, err := f.admit(r, pattern)
 	if err != nil {
-		var p *Problem
-		if errors.As(f.service.refusal(err), &p) {
-			p.write(w)
-		}
+		f.problemOf(err).write(w)
 		return
 	}
 	if p := f.checkQuery(r); p != nil {
 		p.write(w)
 		return
 	}
-	if p := f.takeBody(w, r, pattern); p != nil {
+	b, p := f.takeBody(w, r, pattern)
+	if p != nil {
 		p.write(w)
 		return
+	}
+	// huma has nothing to read.
+	r.Body, r.ContentLength = http.NoBody, 0
+	if b != nil {
+		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
 	}
 	f.mux.ServeHTTP(w, r)
 }
@@ -121,42 +139,143 @@ func (f *front) checkQuery(r *http.Request) *Problem {
 	return nil
 }
 
-// takeBody reads the body before anything is decided, so that the read deadline
-// is over when a wait begins: a deadline that strikes during the wait would end
-// the watch on the connection, and with it the request.
-func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string) *Problem {
-	takes := f.takesBody[pattern]
-	if takes == bodyWanted {
-		if p := jsonType(r); p != nil {
-			return p
+// takeBody reads and decodes the body before anything is decided: so that the read
+// deadline is over when a wait begins (one that strikes during the wait would end the
+// watch on the connection, and with it the request), and so that it is in the turn of
+// whose it is. What is not small is read when its identity has room for it, decoded
+// when its identity has a turn, and gone before the request is asked.
+//
+//  1. A caller that has the right on no name is refused; nothing is read.
+//  2. What says that it is too large is refused; nothing is read.
+//  3. A small body is read and decoded at once: it costs what its head does.
+//  4. Any other waits for room, up to bodyWait, unread; then it has bodyWait to
+//     arrive, and waits for its turn to be decoded, once.
+func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string) (object, *Problem) {
+	rule := f.bodies[pattern]
+	most := max(rule.most, SmallBodyMax)
+	if f.door != nil && rule.right != nil {
+		if err := f.door.May(r.Context(), rule.verb, *rule.right); err != nil {
+			return nil, f.problemOf(err)
 		}
 	}
-	b, err := io.ReadAll(io.LimitReader(r.Body, BodyMax+1))
-	switch {
-	case err != nil:
-		return invalid("the body did not arrive whole within 10s")
-	case len(b) > BodyMax:
-		w.Header().Set("Connection", "close") // nobody reads the rest
-		return invalid("the body is too large; expected at most 512 KiB")
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	rest := bytes.TrimSpace(b)
-	none := len(rest) == 0 || string(rest) == "{}"
-	switch {
-	case takes == bodyRefused && !none:
-		return invalid("this request takes no body")
-	case takes == bodyRefused, takes == bodyAllowed && none:
-		r.Body = http.NoBody
-		r.ContentLength = 0
-		return nil
-	case takes == bodyAllowed:
+	if rule.empty != nil && !rule.optional {
 		if p := jsonType(r); p != nil {
-			return p
+			return nil, p
 		}
 	}
-	r.Body = io.NopCloser(bytes.NewReader(b))
-	r.ContentLength = int64(len(b))
-	return nil
+	if r.ContentLength > int64(most) {
+		return nil, tooLarge(w, most)
+	}
+	ctl := http.NewResponseController(w)
+	// expected is how much may come: one byte more than that tells that it is too
+	// much, where its length is not announced.
+	expected := int(r.ContentLength)
+	if expected < 0 {
+		expected = most + 1
+	}
+	large := expected > SmallBodyMax+1
+	if large && f.door != nil {
+		give, p := f.wait(w, r, func(ctx context.Context) (func(), error) { return f.door.Bytes(ctx, expected) })
+		if p != nil {
+			return nil, p
+		}
+		defer give()
+		_ = ctl.SetReadDeadline(f.now().Add(bodyWait))
+	}
+	b := f.buffer(expected)
+	if large {
+		defer f.spare.Put(&b) // nothing that was decoded lies in it
+	}
+	n, err := io.ReadFull(r.Body, b)
+	switch {
+	case n > most:
+		return nil, tooLarge(w, most)
+	case err != nil && (r.ContentLength >= 0 || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)):
+		return nil, invalid("the body did not arrive whole within 10s")
+	}
+	_ = ctl.SetReadDeadline(time.Time{})
+	if large && f.door != nil {
+		done, p := f.wait(w, r, f.door.Decoding)
+		if p != nil {
+			return nil, p
+		}
+		defer done()
+	}
+	return f.decode(r, rule, bytes.TrimSpace(b[:n]))
+}
+
+// buffer returns one for so many bytes.
+func (f *front) buffer(n int) []byte {
+	if n <= SmallBodyMax+1 {
+		return make([]byte, n)
+	}
+	if b, _ := f.spare.Get().(*[]byte); b != nil {
+		return (*b)[:n]
+	}
+	return make([]byte, n, BodyMax+1)
+}
+
+// decode makes of a body what its request takes.
+func (f *front) decode(r *http.Request, rule bodyRule, b []byte) (object, *Problem) {
+	none := len(b) == 0 || string(b) == "{}"
+	switch {
+	case rule.empty == nil && !none:
+		return nil, invalid("this request takes no body")
+	case rule.empty == nil:
+		return nil, nil
+	case rule.optional && none:
+		return rule.empty(), nil
+	case rule.optional:
+		if p := jsonType(r); p != nil {
+			return nil, p
+		}
+	}
+	into := rule.empty()
+	if err := decodeStrict(b, into); err != nil {
+		return nil, invalid(err.Error())
+	}
+	return into, nil
+}
+
+// wait takes what may have to be waited for, for bodyWait at most.
+func (f *front) wait(w http.ResponseWriter, r *http.Request, take func(context.Context) (func(), error)) (give func(), p *Problem) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		late := f.clock.NewTimer()
+		late.Reset(bodyWait)
+		defer late.Stop()
+		select {
+		case <-late.C():
+			cancel()
+		case <-over:
+		}
+	}()
+	give, err := take(ctx)
+	switch {
+	case err == nil:
+		return give, nil
+	case ctx.Err() != nil:
+		w.Header().Set("Connection", "close")
+		p = problem(locktable.Exhausted, "this identity has too many large requests under way; ask again, or with fewer at once")
+		again := Duration(time.Second)
+		p.RetryAfter = &again
+		return nil, p
+	}
+	return nil, f.problemOf(err)
+}
+
+func (f *front) problemOf(err error) *Problem {
+	p := new(Problem)
+	errors.As(f.service.refusal(err), &p) // it always is one
+	return p
+}
+
+func tooLarge(w http.ResponseWriter, most int) *Problem {
+	w.Header().Set("Connection", "close") // nobody reads the rest
+	return invalid(fmt.Sprintf("the body is too large; expected at most %d KiB", most>>10))
 }
 
 // jsonType lets curl -d work without a header: curl calls the body a form. That

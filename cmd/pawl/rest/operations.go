@@ -2,79 +2,109 @@ package rest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // operation registers one, and sees to what is the same for all of them: the
-// refusals that may come, and that no body is read by huma, which would leave
-// its deadline behind.
+// refusals that may come, and that huma reads no body. It would read one several
+// times over, and before anybody's turn; the front has done it.
 func operation[I, O any](
-	api huma.API, takesBody map[string]bodyRule, method, path, id, summary string, refusals []int,
-	do func(context.Context, *I) (*O, error),
+	api huma.API, bodies map[string]bodyRule, method, path, id, summary string, refusals []int,
+	rule bodyRule, do func(context.Context, *I, object) (*O, error),
 ) {
 	op := huma.Operation{
-		OperationID:     id,
-		Method:          method,
-		Path:            path,
-		Summary:         summary,
-		MaxBodyBytes:    BodyMax,
-		BodyReadTimeout: -1,
+		OperationID: id,
+		Method:      method,
+		Path:        path,
+		Summary:     summary,
 		Errors: append([]int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable,
 		}, refusals...),
 		Responses: map[string]*huma.Response{},
 	}
-	huma.Register(api, op, do)
+	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
+		b, _ := ctx.Value(bodyKey{}).(object)
+		return do(ctx, in, b)
+	})
+	if rule.empty != nil {
+		api.OpenAPI().Paths[path].Post.RequestBody = &huma.RequestBody{
+			Required: !rule.optional,
+			Content: map[string]*huma.MediaType{"application/json": {
+				Schema: api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(rule.empty()).Elem(), true, rule.name),
+			}},
+		}
+	}
 	// huma describes what its own errors would be; ours have other statuses.
 	delete(op.Responses, "422")
 	delete(op.Responses, "500")
-	switch {
-	case method != http.MethodPost:
-	case mayHaveBody[id]:
-		takesBody[method+" "+path] = bodyAllowed
-	default:
-		takesBody[method+" "+path] = bodyWanted
-	}
+	bodies[method+" "+path] = rule
 }
 
-// mayHaveBody are the operations by POST that their path can be enough for.
-var mayHaveBody = map[string]bool{"renew-session": true, "renew-lease": true}
+// bodyKey is where a context has the body of its request, an object.
+type bodyKey struct{}
 
-// bodyRule says whether a request has a body.
-type bodyRule uint8
+// bodyRule says which body a request has. The zero value is none.
+type bodyRule struct {
+	// empty makes what the body is read into; nil: there is none.
+	empty func() object
+	// name is that of its description.
+	name string
+	// optional: the path can be enough.
+	optional bool
+	// most is how many bytes it may have.
+	most int
+	// right is what a caller must have on some name, or nothing of the body is read;
+	// nil: none. verb is what the caller is said to have tried.
+	right *access.Right
+	verb  string
+}
 
-const (
-	bodyRefused bodyRule = iota
-	bodyAllowed
-	bodyWanted
-)
+// with has a request's body, of a known type, given to an operation.
+func with[I, O any, B object](do func(context.Context, *I, B) (*O, error)) func(context.Context, *I, object) (*O, error) {
+	return func(ctx context.Context, in *I, b object) (*O, error) { return do(ctx, in, b.(B)) }
+}
 
-func (s *service) register(api huma.API, takesBody map[string]bodyRule) {
+// without is for an operation without a body.
+func without[I, O any](do func(context.Context, *I) (*O, error)) func(context.Context, *I, object) (*O, error) {
+	return func(ctx context.Context, in *I, _ object) (*O, error) { return do(ctx, in) }
+}
+
+func (s *service) register(api huma.API, bodies map[string]bodyRule) {
+	hold, breaks := access.Hold, access.Break
 	gone := []int{http.StatusNotFound}
-	operation(api, takesBody, http.MethodPost, "/v1/sessions", "open-session",
-		"Open a session", nil, s.openSession)
-	operation(api, takesBody, http.MethodPost, "/v1/sessions/{session}/renew", "renew-session",
-		"Renew a session and all its leases", gone, s.renewSession)
-	operation(api, takesBody, http.MethodDelete, "/v1/sessions/{session}", "close-session",
-		"Close a session and release all its leases", gone, s.closeSession)
-	operation(api, takesBody, http.MethodPost, "/v1/leases", "acquire",
-		"Acquire a lease", []int{http.StatusNotFound, http.StatusConflict}, s.acquire)
-	operation(api, takesBody, http.MethodPost, "/v1/leases/{lease}/renew", "renew-lease",
-		"Renew the session of a lease", gone, s.renewLease)
-	operation(api, takesBody, http.MethodDelete, "/v1/leases/{lease}", "release",
-		"Release a lease", gone, s.release)
-	operation(api, takesBody, http.MethodGet, "/v1/locks", "list",
-		"List names that are held or waited for", nil, s.list)
-	operation(api, takesBody, http.MethodPost, "/v1/break", "break",
-		"Break a lease", []int{http.StatusPreconditionFailed}, s.breakLease)
-	operation(api, takesBody, http.MethodGet, "/v1/status", "status",
-		"Show the state of the cell", nil, s.status)
+	renewal := bodyRule{empty: func() object { return &renewBody{} }, name: "RenewBody", optional: true, most: SmallBodyMax}
+	operation(api, bodies, http.MethodPost, "/v1/sessions", "open-session", "Open a session", nil, bodyRule{
+		empty: func() object { return &openSessionBody{} }, name: "Open-sessionRequest", most: SmallBodyMax, right: &hold, verb: "open",
+	}, with(s.openSession))
+	operation(api, bodies, http.MethodPost, "/v1/sessions/{session}/renew", "renew-session",
+		"Renew a session and all its leases", gone, renewal, with(s.renewSession))
+	operation(api, bodies, http.MethodDelete, "/v1/sessions/{session}", "close-session",
+		"Close a session and release all its leases", gone, bodyRule{}, without(s.closeSession))
+	operation(api, bodies, http.MethodPost, "/v1/leases", "acquire", "Acquire a lease", []int{http.StatusNotFound, http.StatusConflict}, bodyRule{
+		empty: func() object { return &acquireBody{} }, name: "AcquireBody", most: BodyMax, right: &hold, verb: "acquire",
+	}, with(s.acquire))
+	operation(api, bodies, http.MethodPost, "/v1/leases/{lease}/renew", "renew-lease",
+		"Renew the session of a lease", gone, renewal, with(s.renewLease))
+	operation(api, bodies, http.MethodDelete, "/v1/leases/{lease}", "release",
+		"Release a lease", gone, bodyRule{}, without(s.release))
+	operation(api, bodies, http.MethodGet, "/v1/locks", "list",
+		"List names that are held or waited for", nil, bodyRule{}, without(s.list))
+	operation(api, bodies, http.MethodPost, "/v1/break", "break", "Break a lease", []int{http.StatusPreconditionFailed}, bodyRule{
+		empty: func() object { return &breakRequest{} }, name: "BreakRequest", most: breakBodyMax, right: &breaks, verb: "break",
+	}, with(s.breakLease))
+	operation(api, bodies, http.MethodGet, "/v1/status", "status",
+		"Show the state of the cell", nil, bodyRule{}, without(s.status))
 }
 
 type body[T any] struct{ Body T }
@@ -87,19 +117,31 @@ type SessionBody struct {
 	TTL     Duration `json:"ttl" doc:"What this request is good for as a renewal, from when it was sent."`
 }
 
-type openSessionInput struct {
-	Body struct {
-		TTL   *Duration `json:"ttl,omitempty" doc:"1s to 24h; 15s when absent."`
-		Label string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
-	}
+type openSessionBody struct {
+	TTL   *Duration `json:"ttl,omitempty" doc:"1s to 24h; 15s when absent."`
+	Label string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
 }
 
-func (s *service) openSession(ctx context.Context, in *openSessionInput) (*body[SessionBody], error) {
-	ttl, err := ttlOf(in.Body.TTL)
+func (b *openSessionBody) field(key string, r *reader) (err error) {
+	switch key {
+	case "ttl":
+		err = given(&b.TTL, r)
+	case "label":
+		b.Label, err = r.text()
+	default:
+		err = errUnknownKey
+	}
+	return err
+}
+
+func (*openSessionBody) check() error { return nil }
+
+func (s *service) openSession(ctx context.Context, _ *empty, in *openSessionBody) (*body[SessionBody], error) {
+	ttl, err := ttlOf(in.TTL)
 	if err != nil {
 		return nil, invalid(err.Error())
 	}
-	id, granted, err := s.cell.OpenSession(ctx, ttl, in.Body.Label)
+	id, granted, err := s.cell.OpenSession(ctx, ttl, in.Label)
 	if err != nil {
 		return nil, s.refusal(err)
 	}
@@ -123,20 +165,17 @@ type renewBody struct {
 	TTL *Duration `json:"ttl,omitempty" doc:"Another TTL from now on, 1s to 24h; absent: the one that was asked for last."`
 }
 
-func (b *renewBody) ttl() (time.Duration, error) {
-	if b == nil {
-		return 0, nil
+func (b *renewBody) field(key string, r *reader) error {
+	if key != "ttl" {
+		return errUnknownKey
 	}
-	return ttlOf(b.TTL)
+	return given(&b.TTL, r)
 }
 
-type renewSessionInput struct {
-	Session string `path:"session" doc:"Id of a session."`
-	Body    *renewBody
-}
+func (*renewBody) check() error { return nil }
 
-func (s *service) renewSession(ctx context.Context, in *renewSessionInput) (*body[SessionBody], error) {
-	want, err := in.Body.ttl()
+func (s *service) renewSession(ctx context.Context, in *sessionInput, b *renewBody) (*body[SessionBody], error) {
+	want, err := ttlOf(b.TTL)
 	if err != nil {
 		return nil, invalid(err.Error())
 	}
@@ -166,13 +205,8 @@ type RenewalBody struct {
 	Reason   string `json:"reason,omitempty" doc:"Why, while breaking."`
 }
 
-type renewLeaseInput struct {
-	Lease string `path:"lease" doc:"Id of a lease."`
-	Body  *renewBody
-}
-
-func (s *service) renewLease(ctx context.Context, in *renewLeaseInput) (*body[RenewalBody], error) {
-	want, err := in.Body.ttl()
+func (s *service) renewLease(ctx context.Context, in *leaseInput, b *renewBody) (*body[RenewalBody], error) {
+	want, err := ttlOf(b.TTL)
 	if err != nil {
 		return nil, invalid(err.Error())
 	}
@@ -226,13 +260,50 @@ func (s *service) list(ctx context.Context, in *listInput) (*body[listBody], err
 	return &body[listBody]{out}, nil
 }
 
-type breakInput struct {
-	Body struct {
-		Name   string `json:"name"`
-		Token  Token  `json:"fencing_token" doc:"Token of the lease to break, as listed."`
-		Reason string `json:"reason" minLength:"1" doc:"Told to the holder and logged; at most 1024 bytes."`
-		Now    bool   `json:"now,omitempty" doc:"Free the name at once. Until its holder notices, two may act on what has no guard."`
+type breakRequest struct {
+	Name   string `json:"name"`
+	Token  Token  `json:"fencing_token" doc:"Token of the lease to break, as listed."`
+	Reason string `json:"reason" minLength:"1" doc:"Told to the holder and logged; at most 1024 bytes."`
+	Now    bool   `json:"now,omitempty" doc:"Free the name at once. Until its holder notices, two may act on what has no guard."`
+
+	name, reason bool // they are there
+}
+
+func (b *breakRequest) field(key string, r *reader) (err error) {
+	switch key {
+	case "name":
+		b.name = true
+		b.Name, err = r.text()
+	case "fencing_token":
+		err = r.into(&b.Token)
+	case "reason":
+		b.reason = true
+		b.Reason, err = r.text()
+	case "now":
+		b.Now, err = r.truth()
+	default:
+		err = errUnknownKey
 	}
+	return err
+}
+
+func (b *breakRequest) check() error {
+	var missing []string
+	for _, f := range []struct {
+		key   string
+		there bool
+	}{{"name", b.name}, {"fencing_token", b.Token != 0}, {"reason", b.reason}} {
+		if !f.there {
+			missing = append(missing, fmt.Sprintf("%q is missing", f.key))
+		}
+	}
+	if len(missing) == 0 && b.Reason == "" {
+		missing = append(missing, `"reason" is empty`)
+	}
+	if len(missing) > 0 {
+		return errors.New(strings.Join(missing, "; "))
+	}
+	return nil
 }
 
 // BreakBody answers a break.
@@ -240,11 +311,8 @@ type BreakBody struct {
 	Ended bool `json:"ended" doc:"The lease has ended. Otherwise its holder was asked to let go."`
 }
 
-func (s *service) breakLease(ctx context.Context, in *breakInput) (*body[BreakBody], error) {
-	b := locktable.Break{
-		Name: in.Body.Name, Reason: in.Body.Reason, Now: in.Body.Now,
-	}
-	b.Token = guard.Token(in.Body.Token)
+func (s *service) breakLease(ctx context.Context, _ *empty, in *breakRequest) (*body[BreakBody], error) {
+	b := locktable.Break{Name: in.Name, Token: guard.Token(in.Token), Reason: in.Reason, Now: in.Now}
 	ended, err := s.cell.Break(ctx, b)
 	if err != nil {
 		return nil, s.refusal(err)

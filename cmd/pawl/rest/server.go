@@ -52,6 +52,12 @@ type Options struct {
 // Door lets callers in; *desk.Desk is one. Errors are *cell.RefusedError.
 type Door interface {
 	Admit(ctx context.Context, verb string) (*access.Caller, error)
+	// May refuses a caller that has a right on no name.
+	May(ctx context.Context, verb string, r access.Right) error
+	// Bytes waits until so many bytes of the caller's body may be read, Decoding
+	// until they may be decoded.
+	Bytes(ctx context.Context, n int) (give func(), err error)
+	Decoding(ctx context.Context) (done func(), err error)
 	Metrics(ctx context.Context) error
 }
 
@@ -63,7 +69,8 @@ type service struct {
 	log            *slog.Logger
 }
 
-var strictJSON = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decodeStrict}
+// writtenJSON is for answers: bodies of requests are read by the front.
+var writtenJSON = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: huma.DefaultJSONFormat.Unmarshal}
 
 const (
 	livePattern    = "GET /livez"
@@ -76,10 +83,9 @@ const (
 func NewHandler(o Options) (http.Handler, error) {
 	s := &service{cell: o.Cell, version: o.Version, store: o.Store, tls: o.TLS, auth: o.Auth, clock: o.Clock, log: o.Logger}
 	mux := http.NewServeMux()
-	f := &front{mux: mux, door: o.Door, service: s, allowed: o.AllowedHost, now: o.Clock.Wall, takesBody: map[string]bodyRule{}}
+	f := &front{mux: mux, door: o.Door, service: s, allowed: o.AllowedHost, now: o.Clock.Wall, clock: o.Clock, bodies: map[string]bodyRule{}}
 
 	// The mux's own patterns name the operations that take a body.
-	huma.ValidateStrictCasing = true
 	api := humago.New(mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -95,11 +101,11 @@ func NewHandler(o Options) (http.Handler, error) {
 			},
 		},
 		// The second is what application/problem+json is looked up by.
-		Formats:                      map[string]huma.Format{"application/json": strictJSON, "json": strictJSON},
+		Formats:                      map[string]huma.Format{"application/json": writtenJSON, "json": writtenJSON},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	})
-	s.register(api, f.takesBody)
+	s.register(api, f.bodies)
 
 	description, err := json.Marshal(api.OpenAPI())
 	if err != nil {

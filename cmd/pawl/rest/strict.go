@@ -2,133 +2,325 @@ package rest
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// decodeStrict is json.Unmarshal that refuses what the standard decoder mends
-// in silence: repeated keys, of which the last would win, null, which it takes
-// for an absent key, and text that is not Unicode, of which different pieces
-// would become equal.
-func decodeStrict(data []byte, v any) error {
-	if !utf8.Valid(data) {
-		return errors.New("the body is not valid UTF-8")
-	}
-	if err := checkKeys(data); err != nil {
-		if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && start[0] != '{' && errors.As(err, new(*json.SyntaxError)) {
-			return errors.New("the body is not JSON; an object was expected, such as {\"name\":\"orders/7\"}")
-		}
-		return err
-	}
-	if loneSurrogate(data) {
-		return errors.New(`the body holds half a surrogate pair (\ud800 to \udfff), which is no character`)
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return ofField(data, v, plainly(err))
-	}
-	return nil
+// object is what a body is read into. field reads the value of one key, and
+// returns errUnknownKey for a key that is none of its own; check is called at the
+// end, and says what is missing.
+type object interface {
+	field(key string, r *reader) error
+	check() error
 }
 
-// plainly words what the standard decoder says in names of Go's types. huma has
-// looked at the kinds of values before, so it is numbers that do not fit.
-func plainly(err error) error {
-	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	switch {
-	case !ok:
-		return err
-	case strings.HasPrefix(e.Value, "number"):
-		return errors.New("the number is out of range")
-	}
-	return errors.New("another kind of value was expected; /openapi.json describes it")
-}
+// errUnknownKey is never shown.
+var errUnknownKey = errors.New("unknown key")
 
-// checkKeys refuses an object with a key twice, and anything after the value.
-func checkKeys(data []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if err := checkValue(dec); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("the body is not JSON: it ends too early")
-		}
+// decodeStrict reads a body once, from its beginning to its end, and stops at the
+// first thing that is wrong. It refuses what encoding/json mends in silence:
+// unknown and repeated keys, null, which is taken for an absent key there, and text
+// that is not Unicode, of which different pieces would become equal. What it keeps
+// grows with what the object takes, not with what is sent.
+func decodeStrict(data []byte, into object) error {
+	r := &reader{data: data}
+	switch c := r.peek(); {
+	case c == '{':
+	case c == 0 && r.at >= len(data):
+		return errors.New(`the body is missing; an object was expected, such as {"name":"orders/7"}`)
+	case r.starts():
+		return errors.New("body: an object in braces was expected")
+	default:
+		return errors.New(`the body is not JSON; an object was expected, such as {"name":"orders/7"}`)
+	}
+	if err := r.object(into); err != nil {
 		return err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	if r.peek(); r.at < len(r.data) {
 		return errors.New("the body goes on after its JSON value")
 	}
-	return nil
+	return into.check()
 }
 
-// The decoder bounds the depth, and the front the length, of what this reads.
-func checkValue(dec *json.Decoder) error {
-	t, err := dec.Token()
-	if err != nil {
-		return fmt.Errorf("the body is not JSON: %w", err)
+// reader reads JSON.
+type reader struct {
+	data []byte
+	at   int
+	key  string // whose value is read
+}
+
+var errShort = errors.New("the body is not JSON: it ends too early")
+
+// syntax is the error of what cannot stand where the reader is.
+func (r *reader) syntax(expected string) error {
+	if r.at >= len(r.data) {
+		return errShort
 	}
-	switch t {
-	case json.Delim('{'):
-		seen := map[string]bool{}
-		for dec.More() {
-			k, err := dec.Token()
-			if err != nil {
-				return fmt.Errorf("the body is not JSON: %w", err)
-			}
-			key, _ := k.(string)
-			if seen[key] {
-				return fmt.Errorf("the key %.60q is there twice", key)
-			}
-			seen[key] = true
-			if err := checkValue(dec); err != nil {
-				return err
-			}
-		}
-	case json.Delim('['):
-		for dec.More() {
-			if err := checkValue(dec); err != nil {
-				return err
-			}
-		}
-	case nil:
+	return fmt.Errorf("the body is not JSON: %s was expected at byte %d", expected, r.at)
+}
+
+// mistyped is the error of a value that stands where another type belongs.
+func (r *reader) mistyped(what string) error {
+	switch {
+	case bytes.HasPrefix(r.data[r.at:], []byte("null")):
 		return errors.New("there is a null; leave the key out instead")
-	default:
+	case !r.starts():
+		return r.syntax("a value")
+	case textFields[r.key] != "" && what == aText:
+		what = textFields[r.key]
+	}
+	return r.wrong(errors.New(what + " was expected"))
+}
+
+// wrong says which value an error speaks of.
+func (r *reader) wrong(err error) error { return fmt.Errorf("body.%s: %w", r.key, err) }
+
+// The types, in words.
+const (
+	aText    = "a text in quotes"
+	aTruth   = "true or false, without quotes"
+	aWhole   = "a whole number, without quotes"
+	someList = "a list in brackets"
+)
+
+// peek returns the next byte that is no space; 0: there is none.
+func (r *reader) peek() byte {
+	for ; r.at < len(r.data); r.at++ {
+		switch c := r.data[r.at]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// starts reports whether what comes next looks like a value.
+func (r *reader) starts() bool {
+	if r.at >= len(r.data) {
+		return false
+	}
+	rest := r.data[r.at:]
+	switch c := rest[0]; {
+	case c == '{', c == '[', c == '"', c == '-', '0' <= c && c <= '9':
+		return true
+	}
+	return slices.ContainsFunc([]string{"true", "false", "null"}, func(s string) bool { return bytes.HasPrefix(rest, []byte(s)) })
+}
+
+// takes reads a byte behind spaces, if it is the next one.
+func (r *reader) takes(c byte) bool {
+	if r.peek() != c || r.at >= len(r.data) {
+		return false
+	}
+	r.at++
+	return true
+}
+
+func (r *reader) object(into object) error {
+	if !r.takes('{') {
+		return r.syntax("an object")
+	}
+	if r.takes('}') {
 		return nil
 	}
-	if _, err := dec.Token(); err != nil {
-		return fmt.Errorf("the body is not JSON: %w", err)
+	var seen []string // the object bounds them: an unknown one ends it
+	for {
+		r.key = ""
+		if r.peek() != '"' {
+			return r.syntax("a key in quotes")
+		}
+		raw, err := r.raw()
+		if err != nil {
+			return err
+		}
+		key := string(raw)
+		if slices.Contains(seen, key) {
+			return fmt.Errorf("the key %.60q is there twice", key)
+		}
+		seen = append(seen, key)
+		if !r.takes(':') {
+			return r.syntax("a colon")
+		}
+		r.peek()
+		r.key = key
+		if err := into.field(key, r); err != nil {
+			if errors.Is(err, errUnknownKey) {
+				return fmt.Errorf("%.60q is not known; /openapi.json describes what is", key)
+			}
+			return err
+		}
+		switch {
+		case r.takes('}'):
+			return nil
+		case !r.takes(','):
+			return r.syntax("a comma or a brace")
+		}
+	}
+}
+
+// text reads a text.
+func (r *reader) text() (string, error) {
+	if r.peek() != '"' {
+		return "", r.mistyped(aText)
+	}
+	b, err := r.raw()
+	return string(b), err
+}
+
+// into reads a text that stands for something.
+func (r *reader) into(v encoding.TextUnmarshaler) error {
+	if r.peek() != '"' {
+		return r.mistyped(aText)
+	}
+	b, err := r.raw()
+	if err != nil {
+		return err
+	}
+	if err := v.UnmarshalText(b); err != nil {
+		return r.wrong(err)
 	}
 	return nil
 }
 
-// loneSurrogate looks for an escaped half of a surrogate pair in valid JSON.
-func loneSurrogate(data []byte) bool {
-	for i := 0; i < len(data); i++ {
-		if data[i] != '\\' {
-			continue
+// truth reads true or false.
+func (r *reader) truth() (bool, error) {
+	r.peek()
+	for word, v := range map[string]bool{"true": true, "false": false} {
+		if bytes.HasPrefix(r.data[r.at:], []byte(word)) {
+			r.at += len(word)
+			return v, nil
 		}
-		r, ok := escaped(data[i:])
-		if !ok {
-			i++
-			continue
-		}
-		i += 5
-		if !utf16.IsSurrogate(r) {
-			continue
-		}
-		low, ok := escaped(data[min(i+1, len(data)):])
-		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
-			return true
-		}
-		i += 6
 	}
-	return false
+	return false, r.mistyped(aTruth)
 }
 
-// escaped reads \uXXXX.
-func escaped(data []byte) (rune, bool) {
+// whole reads a whole number.
+func (r *reader) whole() (int64, error) {
+	r.peek()
+	end := r.at
+	for end < len(r.data) && strings.IndexByte("+-.0123456789eE", r.data[end]) >= 0 {
+		end++
+	}
+	digits := string(r.data[r.at:end])
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if _, unbounded := strconv.ParseFloat(digits, 64); errors.Is(err, strconv.ErrRange) || errors.Is(unbounded, strconv.ErrRange) {
+		return 0, r.wrong(errors.New("the number is out of range"))
+	}
+	if bare := strings.TrimPrefix(digits, "-"); err != nil || bare != "0" && bare[0] == '0' || digits[0] == '+' {
+		return 0, r.mistyped(aWhole)
+	}
+	r.at = end
+	return n, nil
+}
+
+// texts reads a list of at most so many texts.
+func (r *reader) texts(most int) ([]string, error) {
+	if r.peek() != '[' {
+		return nil, r.mistyped(someList)
+	}
+	r.at++
+	all := []string{}
+	if r.takes(']') {
+		return all, nil
+	}
+	for {
+		if len(all) == most {
+			return nil, r.wrong(fmt.Errorf("at most %d entries were expected", most))
+		}
+		s, err := r.text()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+		switch {
+		case r.takes(']'):
+			return all, nil
+		case !r.takes(','):
+			return nil, r.syntax("a comma or a bracket")
+		}
+	}
+}
+
+// raw reads a text that is known to begin here. What it returns may lie in the
+// body.
+func (r *reader) raw() ([]byte, error) {
+	start := r.at + 1
+	n := bytes.IndexByte(r.data[start:], '"')
+	if n < 0 {
+		return nil, errShort
+	}
+	b := r.data[start : start+n]
+	plain := bytes.IndexByte(b, '\\')
+	if plain >= 0 {
+		return r.escaped(start, plain)
+	}
+	r.at = start + n + 1
+	return b, r.sound(b, start)
+}
+
+// sound refuses text that JSON, or Unicode, does not know.
+func (r *reader) sound(b []byte, at int) error {
+	for i, c := range b {
+		if c < ' ' {
+			r.at = at + i
+			return r.syntax("no control character in a text")
+		}
+	}
+	if !utf8.Valid(b) {
+		return errors.New("the body is not valid UTF-8")
+	}
+	return nil
+}
+
+var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// escaped reads a text that begins at start, and plainly for so many bytes.
+func (r *reader) escaped(start, plain int) ([]byte, error) {
+	b := make([]byte, 0, 2*plain+32)
+	for r.at = start; ; {
+		rest := r.data[r.at:]
+		n := bytes.IndexAny(rest, `"\`)
+		if n < 0 || n+1 >= len(rest) {
+			r.at = len(r.data)
+			return nil, errShort
+		}
+		if err := r.sound(rest[:n], r.at); err != nil {
+			return nil, err
+		}
+		b = append(b, rest[:n]...)
+		if r.at += n + 1; rest[n] == '"' {
+			return b, nil
+		}
+		if c, known := escapes[rest[n+1]]; known {
+			b = append(b, c)
+			r.at++
+			continue
+		}
+		c, ok := hexed(rest[n:])
+		if !ok {
+			return nil, r.syntax("an escape that JSON knows")
+		}
+		r.at += 5
+		if utf16.IsSurrogate(c) {
+			low, ok := hexed(r.data[r.at:])
+			if c = utf16.DecodeRune(c, low); !ok || c == utf8.RuneError {
+				return nil, errors.New(`the body holds half a surrogate pair (\ud800 to \udfff), which is no character`)
+			}
+			r.at += 6
+		}
+		b = utf8.AppendRune(b, c)
+	}
+}
+
+// hexed reads \uXXXX.
+func hexed(data []byte) (rune, bool) {
 	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
 		return 0, false
 	}
@@ -147,4 +339,19 @@ func escaped(data []byte) (rune, bool) {
 		r = r<<4 | rune(c)
 	}
 	return r, true
+}
+
+// some reads a value whose absence says something.
+func some[T any](to **T, v T, err error) error {
+	*to = &v
+	return err
+}
+
+// given reads a text that stands for something, and whose absence says something.
+func given[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](to **T, r *reader) error {
+	*to = new(T)
+	return r.into(P(*to))
 }

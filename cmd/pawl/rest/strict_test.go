@@ -2,12 +2,14 @@ package rest_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -236,28 +238,62 @@ func walk(v any, number func(float64)) {
 	}
 }
 
+// What is read is what encoding/json reads, and it reads nothing more strictly.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"a":1}`, `{"a":{"b":[1,2,{"c":"\ud83d\udd12"}]}}`, `{"a":1,"a":2}`, `"\ud800"`, `"\\ud800"`, `[[[`, `1 2`, "\"\xff\""} {
+	for _, s := range []string{
+		`{"name":"a"}`, `{"names":["a","\ud83d\udd12"],"slots":-3}`, `{"name":1,"name":2}`, `"\ud800"`, `{"name":"\\ud800\n\/"}`, `[[[`, `1 2`,
+		"{\"name\":\"\xff\"}", `{"value":"YQ==","ttl":"10s","wait":"1s","lock_delay":"0s","shared":true,"trace":false,"label":"x","session":"y","request_id":"z"}`,
+		` { "slots" : 10 , "names" : [ ] } `, `{"slots":01}`, `{"slots":-0}`, `{"slots":1e2}`, `{"name":null}`, `{"slots":+1}`, `{"slots":-}`, `{"shared":truex}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var got, again any
-		if rest.DecodeStrict(data, &got) != nil {
+		got, err := rest.DecodeStrict(data)
+		if err != nil {
 			return
 		}
-		if !json.Valid(data) {
-			t.Fatalf("%q was taken for JSON", data)
+		var want rest.Body
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&want); err != nil {
+			t.Fatalf("%q was read, but %v", data, err)
 		}
-		// What was read loses nothing on its way out and in again.
-		out, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
+		if !json.Valid(data) || !reflect.DeepEqual(*got, want) {
+			t.Fatalf("%q was read as %s, expected %s", data, mustJSON(got), mustJSON(want))
 		}
-		if err := rest.DecodeStrict(out, &again); err != nil {
-			t.Fatalf("%q, written as %q, is refused: %v", data, out, err)
-		}
-		if mustJSON(again) != string(out) {
-			t.Fatalf("%q became %q", out, mustJSON(again))
+		out := mustJSON(got)
+		again, err := rest.DecodeStrict([]byte(out))
+		if err != nil || mustJSON(again) != out {
+			t.Fatalf("%q, written as %q, became %q: %v", data, out, mustJSON(again), err)
 		}
 	})
+}
+
+// A key that is described is read.
+func TestKeysThatAreRead(t *testing.T) {
+	if read, described := rest.KnownKeys(); !reflect.DeepEqual(read, described) {
+		t.Errorf("described are %v, read %v", described, read)
+	}
+}
+
+// The largest request that is legal fits, however its names are written.
+func TestLargestLegalRequest(t *testing.T) {
+	escaped := func(s string) string {
+		var b strings.Builder
+		for _, c := range []byte(s) {
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+		return b.String()
+	}
+	names := make([]string, locktable.NamesMax)
+	for i := range names {
+		names[i] = `"` + escaped(fmt.Sprintf("%0*d", locktable.NameMax, i)) + `"`
+	}
+	body := `{"names":[` + strings.Join(names, ", ") + `],"value":"` + base64.StdEncoding.EncodeToString(make([]byte, locktable.ValueMax)) +
+		`","label":"` + escaped(strings.Repeat("l", locktable.LabelMax)) + `","request_id":"` + escaped(strings.Repeat("r", locktable.RequestIDMax)) +
+		`","session":"` + strings.Repeat("f", 32) + `","lock_delay":"59m59.999999999s","wait":"23h59m59.999999999s","trace":false,"shared":true}`
+	if len(body) > rest.BodyMax {
+		t.Fatalf("%d bytes; %d may be sent", len(body), rest.BodyMax)
+	}
+	serve(t).refused(404, "gone", "POST", "/v1/leases", body) // there is no such session
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pawlproject/pawl/cmd/pawl/audit"
 	"github.com/pawlproject/pawl/cmd/pawl/authfile"
@@ -163,11 +164,11 @@ func (s *security) ended() func(locktable.Ended) {
 
 // grpcOptions are those of the server of a link.
 func (s *security) grpcOptions(l *link.Server) []grpc.ServerOption {
-	options := append(link.ServerOptions(), l.Turnstile())
+	creds := insecure.NewCredentials()
 	if s.certs != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.certs.config("h2"))))
+		creds = credentials.NewTLS(s.certs.config("h2"))
 	}
-	return options
+	return append(link.ServerOptions(), l.Turnstile(), grpc.Creds(link.Blocks(creds, s.clock)))
 }
 
 // webTLS is that of the HTTP front; nil: none.

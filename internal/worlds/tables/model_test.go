@@ -56,6 +56,10 @@ type mWaiter struct {
 	delay    time.Duration
 	place    locktable.Place
 	detached bool
+	// asked is the request of one without a stream, kept the time from which on its
+	// place may be gone while it is detached.
+	asked locktable.Acquire
+	kept  time.Duration
 }
 
 func newModel() *model {
@@ -212,7 +216,7 @@ func (m *model) sessionEnded(session string, expired bool) error {
 	if expired && m.real < s.until+locktable.SuspectFor {
 		return fmt.Errorf("I5: %s expired %v before the end of what it was promised", session, s.until-m.real)
 	}
-	if expired && slices.ContainsFunc(m.waiters, func(w *mWaiter) bool { return w.session == session && w.number == 0 }) {
+	if expired && slices.ContainsFunc(m.waiters, func(w *mWaiter) bool { return w.session == session && w.number == 0 && !w.detached }) {
 		return fmt.Errorf("%s expired while a connection waits for it", session)
 	}
 	delete(m.sessions, session)

@@ -286,6 +286,8 @@ func (s *script) command(a *args) locktable.Command {
 		return locktable.Renew{Ref: a.word(0) + "/renew", Session: s.id(a.word(0)), TTL: ttl}
 	case "close":
 		return locktable.Close{Ref: a.word(0) + "/close", Session: s.id(a.word(0))}
+	case "hangup":
+		return locktable.HangUp{Waiter: a.word(0)}
 	case "cancel":
 		if len(a.words) == 1 {
 			return locktable.Cancel{Waiter: a.word(0)}
