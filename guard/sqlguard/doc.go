@@ -31,9 +31,10 @@
 //     the transaction does afterwards is unguarded. Enter first.
 //   - A resource counts as unseen when it has no row, and whoever comes first
 //     opens it with any token. Nothing here deletes rows, and the tables' own
-//     triggers refuse deletion, a lower token and another cell. To hand a
-//     database over to another cell, stop all holders, drop the trigger
-//     pawl_guard_keep, delete the rows and Install again.
+//     triggers refuse deletion, a lower token and another cell; a REPLACE that
+//     would do one of these does nothing. To hand a database over to another
+//     cell, stop all holders, drop the trigger pawl_guard_keep, delete the rows
+//     and Install again.
 //   - A database restored from a backup has the mark of that moment. Claim with
 //     a freshly acquired lease before it is opened for writes.
 //   - SQLite on a network file system is unsafe with or without a guard. A power

@@ -29,6 +29,12 @@ WHEN NEW.token < OLD.token OR NEW.cell <> OLD.cell OR NEW.resource <> OLD.resour
 BEGIN SELECT RAISE(ABORT, 'pawl_guard: a mark never goes back'); END`,
 			`CREATE TRIGGER IF NOT EXISTS pawl_guard_keep BEFORE DELETE ON pawl_guard
 BEGIN SELECT RAISE(ABORT, 'pawl_guard: a mark is never deleted'); END`,
+			// REPLACE deletes what is in the way without a trigger. An upsert comes by
+			// here too, so that it must be told no row, and no error.
+			`CREATE TRIGGER IF NOT EXISTS pawl_guard_replace BEFORE INSERT ON pawl_guard
+WHEN EXISTS (SELECT 1 FROM pawl_guard g
+	WHERE g.resource = NEW.resource AND (g.token > NEW.token OR g.cell <> NEW.cell))
+BEGIN SELECT RAISE(IGNORE); END`,
 		},
 		enter: `INSERT INTO pawl_guard (resource, cell, token) VALUES (?, ?, ?)
 ON CONFLICT (resource) DO UPDATE SET token = excluded.token

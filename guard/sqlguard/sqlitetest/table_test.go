@@ -118,6 +118,27 @@ func TestTableKeepsItself(t *testing.T) {
 	}
 }
 
+// TestMarkIsNotReplaced: REPLACE deletes the row in the way and fires no trigger of a
+// deletion or an update. What would lower the mark or change its cell does nothing.
+func TestMarkIsNotReplaced(t *testing.T) {
+	d := fresh(t, wal, wait)
+	if err := d.guard.Claim(t.Context(), fence("x", 8)); err != nil {
+		t.Fatal(err)
+	}
+	for _, stmt := range []string{
+		`REPLACE INTO pawl_guard VALUES ('x', '` + cell + `', 7)`,
+		`INSERT OR REPLACE INTO pawl_guard SELECT 'x', 'test-00000000000000bb', 9`,
+		`INSERT OR IGNORE INTO pawl_guard VALUES ('x', '` + cell + `', 7)`,
+	} {
+		d.mustExec(t, stmt)
+		if s, err := d.guard.Seen(t.Context(), "x"); err != nil || s != (guard.State{Cell: cell, Seen: 8}) {
+			t.Fatalf("%s: the mark is %+v, %v", stmt, s, err)
+		}
+	}
+	d.mustExec(t, `REPLACE INTO pawl_guard VALUES ('x', '`+cell+`', 9)`)
+	wantOnly(t, d.guard.Claim(t.Context(), fence("x", 8)), guard.ErrStale)
+}
+
 func TestInstallAnyTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "guarded.db")
 	d := open(t, path, wal, wait)
