@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -277,6 +278,113 @@ func TestWatcherLate(t *testing.T) {
 		j.want("70 pawl lease_lost KILL")
 		noneLeft(t, all)
 	})
+}
+
+// The run steps in while there is time to kill before the deadline: a quarter of the
+// margin behind the watcher's time, 3 s from now. The rest of it is for the kernel.
+func TestLateWatcherIsNotWaitedForUntilTheDeadline(t *testing.T) {
+	j, all := escaped(t, spec{Contain: ContainProcesses, Deaf: true, Margin: 8 * time.Second})
+	deadline := clock.Boottime() + 9*time.Second
+	j.tell(tell{Deadline: 9 * time.Second})
+	j.want("70 pawl lease_lost KILL")
+	if now := clock.Boottime(); now >= deadline {
+		t.Errorf("the run ended %v behind the deadline", now-deadline)
+	}
+	noneLeft(t, all)
+}
+
+// frozenTTL is how long the lease of a run lasts that is to be frozen.
+const frozenTTL = 4 * time.Second
+
+// frozen stops a run that has started with frozenTTL, and its watcher, until the
+// deadline is over. Nobody has killed the command then, or asked it to end.
+func (j *job) frozen() (watcher process) {
+	j.t.Helper()
+	w := watcherOf(j.t, j.cmd.Process.Pid)
+	// First the run, which would have the watcher go on.
+	process{pid: j.cmd.Process.Pid}.stop(j.t)
+	w.stop(j.t)
+	deadline := clock.Boottime() + frozenTTL
+	testwait.Until(j.t, bound, "the deadline is over", func() bool { return clock.Boottime() > deadline })
+	return w
+}
+
+// A machine that is frozen past the deadline wakes up to a kill without a request
+// before it. The lease was lost all the same: the kill is not the command's own end.
+func TestKillWithoutARequestIsALostLease(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, spec{TTL: frozenTTL, Args: script(dir, "up; exec sleep 1000")})
+	p := started(t, dir, "leader")
+	w := j.frozen()
+	if err := unix.Kill(w.pid, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	goneSoon(t, p)
+	j.signal(unix.SIGCONT)
+	j.wantLost()
+}
+
+// So it is where the watcher does not wake up.
+func TestWatcherGoneAtTheDeadlineIsALostLease(t *testing.T) {
+	j, all := escaped(t, spec{TTL: frozenTTL, Contain: ContainProcesses})
+	w := j.frozen()
+	w.kill()
+	j.signal(unix.SIGCONT)
+	j.wantLost()
+	noneLeft(t, append(all, w))
+}
+
+// A service manager asks every process of a service to end. The watcher stays, so
+// that the command has its time and its own code.
+func TestWatcherStaysWhenItIsAskedToEnd(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, spec{Args: script(dir, "up; read line; exit 4")})
+	started(t, dir, "leader")
+	w := watcherOf(t, j.cmd.Process.Pid)
+	for _, sig := range passedOn {
+		if err := unix.Kill(w.pid, sig.(syscall.Signal)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.stdin.Close()
+	j.want("4 child exited 4")
+}
+
+// What nohup and the background of a script have ignored is ignored by the command.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	before := []string{"/bin/sh", "-c", `trap "" HUP INT; exec "$@"`, "sh"}
+	ignored := []string{"grep", "SigIgn", "/proc/self/status"}
+	direct, err := exec.Command(before[0], append(before[1:], ignored...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := start(t, spec{Before: before, Args: ignored})
+	j.want("0 child exited 0")
+	if got := j.stdout.String(); got != string(direct) {
+		t.Errorf("the command ignores %q, started directly %q", got, direct)
+	}
+}
+
+// Who has no parent any more is the watcher's child, and must not stay in the table
+// of processes for as long as the command runs.
+func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, spec{Contain: ContainProcesses, Args: script(dir, `(sh -c 'echo $$ >"$0/.o"; mv "$0/.o" "$0/orphan"' "$0" &); up; read line; exit 4`)})
+	started(t, dir, "leader")
+	var pid int
+	testwait.Until(t, bound, "the orphan ran", func() bool {
+		b, err := os.ReadFile(filepath.Join(dir, "orphan"))
+		if err != nil {
+			return false
+		}
+		pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
+		return err == nil
+	})
+	if !testwait.Holds(10*time.Second, func() bool { _, there := stat(pid); return !there }) {
+		t.Errorf("process %d has ended and is not reaped", pid)
+	}
+	j.stdin.Close()
+	j.want("4 child exited 4")
 }
 
 func TestLeaseLost(t *testing.T) {
