@@ -189,14 +189,17 @@ func childOf(t *testing.T, above int, name string) (pid int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parents, found := map[int]int{}, 0
+		parents, named, found := map[int]int{}, []int{}, 0
 		for line := range strings.Lines(string(out)) {
 			f := strings.Fields(line)
 			p, _ := strconv.Atoi(f[0])
 			parents[p], _ = strconv.Atoi(f[1])
-			if f[2] != name {
-				continue
+			if f[2] == name {
+				named = append(named, p)
 			}
+		}
+		// A parent may stand behind its child: numbers begin anew at pid_max.
+		for _, p := range named {
 			for q := p; q > 1; q = parents[q] {
 				if q == above {
 					found = p
