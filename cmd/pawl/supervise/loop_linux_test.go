@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
@@ -66,5 +67,23 @@ func TestSignalsBeforeTheStartArePassedOn(t *testing.T) {
 	}
 	if want := []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM}; !slices.Equal(got, want) {
 		t.Errorf("the watcher is told of %v, want %v", got, want)
+	}
+}
+
+// A watcher that dies between its last look at the command and its report takes with it
+// how the command ended. That does not read as if the command never started:
+//
+//  1. The command is killed at its deadline, and the watcher reaps it.
+//  2. The run, which was frozen, wakes up and finds the watcher late. It kills it.
+func TestCommandThatTheWatcherReapedWasStarted(t *testing.T) {
+	command := exec.Command("true")
+	if err := command.Run(); err != nil {
+		t.Fatal(err)
+	}
+	orders, _ := ordered(t)
+	r := &run{orders: orders, command: command.Process.Pid, lost: true, spare: myChildren(), lease: &fakeLease{}}
+	o, err := r.watcherGone()
+	if err != nil || o.Code != CodeLost || o.Reason != ReasonLost || o.Child == nil || o.Child.Code != nil || o.Child.Signal != "" {
+		t.Errorf("outcome %+v (%v), %v, want a lost lease and a command of which nobody knows how it ended", o, o.Child, err)
 	}
 }

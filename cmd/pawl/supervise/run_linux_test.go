@@ -205,6 +205,8 @@ func TestRunStoppedPastTheDeadline(t *testing.T) {
 	means(t, func(t *testing.T, c Contain) {
 		// The watcher has this deadline from the start; no renewal comes.
 		j, all := escaped(t, spec{Contain: c, TTL: 4 * time.Second})
+		// Its report is there when it is gone: the run does not take it for late.
+		all = append(all, watcherOf(t, j.cmd.Process.Pid))
 		j.signal(unix.SIGSTOP)
 		goneSoon(t, all...)
 		if !stopped(j.cmd.Process.Pid) {
@@ -319,7 +321,7 @@ func TestKillWithoutARequestIsALostLease(t *testing.T) {
 	if err := unix.Kill(w.pid, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	goneSoon(t, p)
+	goneSoon(t, p, w)
 	j.signal(unix.SIGCONT)
 	j.wantLost()
 }
