@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // termLine is what elect prints, and leader of a name that is led.
@@ -114,6 +116,26 @@ func TestElectionByCommand(t *testing.T) {
 	}
 	if code := watch.ends(syscall.SIGINT); code != 128+int(syscall.SIGINT) {
 		t.Errorf("the watcher ended with %d", code)
+	}
+}
+
+// A leader that was frozen past the end of its term has lost it, also where a signal
+// is what it hears of first.
+func TestElectFrozenPastItsTerm(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	for range testwait.Reps(5) {
+		leading := s.speaking("elect", "svc", "--value", "v", "--ttl", "1s")
+		leading.line()
+		if err := leading.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		testwait.Until(t, bound, "the term ends", func() bool { return s.leader("svc").FencingToken == "" })
+		if err := leading.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := leading.ends(syscall.SIGCONT); code != exitLost {
+			t.Errorf("it ended with %d", code)
+		}
 	}
 }
 
