@@ -104,6 +104,66 @@ func TestMaxHoldEndsACommandThatHangs(t *testing.T) {
 	want(t, exitUsage, "elect", "a", "--max-hold", "1h", "--", "true")
 }
 
+// Whoever reads the verdict reads it from run alone.
+func TestStatusDescriptorIsNotTheCommands(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	r, e := s.status("--", "sh", "-c", `echo '{"code":0}' >&3`)
+	if r.code == 0 || e.Code != r.code || e.From != "child" {
+		t.Errorf("it ended with %d and said %+v", r.code, e)
+	}
+}
+
+// The signal that asks the command to end is the one that was chosen.
+func TestRunAsksByTheChosenSignal(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	for _, name := range []string{"USR1", "sigusr1", strconv.Itoa(int(syscall.SIGUSR1))} {
+		says, end := told(t, s, "run", "a", "--ttl", "1m", "--signal", name, "--",
+			"sh", "-c", `trap 'echo heard USR1 >&2; kill $!; exit 5' USR1; sleep 1000 & echo up >&2; wait`)
+		says("up\n")
+		s.want(0, "break", "a", "--token", s.show("a").Holders[0].FencingToken, "--reason", "r")
+		r := end()
+		contains(t, r.stderr, "heard USR1")
+		if r.code != exitLost {
+			t.Errorf("%s: it ended with %+v", name, r)
+		}
+	}
+}
+
+// A command that ends behind a break by force has worked beside the next holder:
+//
+//  1. Run is held up. Its lease is broken by force.
+//  2. The command ends by itself, with 0. The watcher knows of no loss.
+//  3. Run goes on, and hears of the command's end and of the break, in any order.
+func TestRunHearsOfABreakBehindItsCommand(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	for range testwait.Reps(5) {
+		cmd := s.command("run", "a", "--ttl", "1m", "--", "cat")
+		var said strings.Builder
+		cmd.Stderr = &said
+		hold, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		child := childOf(t, cmd.Process.Pid, "cat")
+		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		s.want(0, "break", "a", "--token", s.show("a").Holders[0].FencingToken, "--reason", "host burnt down", "--now")
+		hold.Close()
+		testwait.Until(t, bound, "the command ends", func() bool { return syscall.Kill(child, 0) != nil })
+		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // its code tells
+		if code := cmd.ProcessState.ExitCode(); code != exitLost {
+			t.Errorf("it ended with %d: %s", code, said.String())
+		}
+	}
+}
+
 func TestRunTellsTheCommandItsLease(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	cmd := s.command("run", "orders/7", "--", "sh", "-c", `cat; echo "$PAWL_NAME|$PAWL_FENCING_TOKEN|$PAWL_FENCE|$PAWL_CELL"; env | grep -c ^PAWL_FENCING_TOKEN=`)
@@ -209,14 +269,17 @@ func childOf(t *testing.T, above int, name string) (pid int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parents, found := map[int]int{}, 0
+		parents, named, found := map[int]int{}, []int{}, 0
 		for line := range strings.Lines(string(out)) {
 			f := strings.Fields(line)
 			p, _ := strconv.Atoi(f[0])
 			parents[p], _ = strconv.Atoi(f[1])
-			if f[2] != name {
-				continue
+			if f[2] == name {
+				named = append(named, p)
 			}
+		}
+		// A parent may stand behind its child: numbers begin anew at pid_max.
+		for _, p := range named {
 			for q := p; q > 1; q = parents[q] {
 				if q == above {
 					found = p

@@ -66,3 +66,30 @@ func TestFollow(t *testing.T) {
 	}
 	f.Stop()
 }
+
+// pausingHeld is a lease with a fixed end, of which the caller hears late what
+// remains.
+type pausingHeld struct{ end time.Duration }
+
+func (h pausingHeld) Context() context.Context { return context.Background() }
+
+func (h pausingHeld) Remaining() time.Duration {
+	now := clock.Boottime()
+	testwait.Holds(bound, func() bool { return clock.Boottime() > now+20*time.Millisecond })
+	return h.end - now
+}
+
+func (h pausingHeld) Check(ctx context.Context) error { return ctx.Err() }
+
+// A pause between the clock and the lease makes the deadline sooner, never later.
+func TestPausedLookErrsToTheEarlySide(t *testing.T) {
+	h := pausingHeld{clock.Boottime() + time.Hour}
+	f, err := Follow(h, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Stop()
+	if got := f.Deadline(); got > h.end {
+		t.Errorf("the deadline is %v behind the lease's own", got-h.end)
+	}
+}

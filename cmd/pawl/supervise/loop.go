@@ -262,6 +262,8 @@ func (r *run) watcherGone() (Outcome, error) {
 	o := Failed(128+int(syscall.SIGKILL), ReasonWatcherGone)
 	if known {
 		o.Child = ended(ws).Child
+	} else if r.command != 0 {
+		o.Child = &Child{} // the watcher has reaped it, and told nobody
 	}
 	if r.lost || clock.Boottime() >= r.lease.Deadline() {
 		return o.overruled(CodeLost, ReasonLost), nil

@@ -59,10 +59,11 @@ type Outcome struct {
 	Child *Child `json:"child"`
 }
 
-// Child is how the command ended: by a code, or by a signal.
+// Child is how the command ended: by a code, or by a signal. Neither: it was
+// started and has ended, and nobody knows how.
 type Child struct {
-	Code   *int   `json:"code"`   // nil when a signal ended it
-	Signal string `json:"signal"` // "TERM"; empty when it exited
+	Code   *int   `json:"code"`   // nil when a signal ended it, or it is not known
+	Signal string `json:"signal"` // "TERM"; empty when it exited, or it is not known
 }
 
 // WriteTo writes o as one line of JSON.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,6 +54,7 @@ type event struct {
 	Group int    // of the job
 	Front int    // the terminal's foreground group
 	Code  int
+	Echo  bool // the terminal shows what is typed
 }
 
 // mainShell is as much of a shell with job control as these tests need. Its
@@ -91,7 +93,9 @@ func mainShell() int {
 	say := func(kind string, code int) {
 		front, _ := unix.IoctlGetInt(0, unix.TIOCGPGRP)
 		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
-		_ = events.Encode(event{Kind: kind, Run: run, Group: group, Front: front, Code: code})
+		modes, err := unix.IoctlGetTermios(0, ioctlGetModes)
+		echo := err == nil && modes.Lflag&unix.ECHO != 0
+		_ = events.Encode(event{Kind: kind, Run: run, Group: group, Front: front, Code: code, Echo: echo})
 	}
 	_ = events.Encode(event{Kind: "started", Run: run, Group: group})
 	go func() {
@@ -290,14 +294,14 @@ func (s *seat) press(keys string) {
 }
 
 // exits waits for the run's end: its outcome, its code, the terminal back.
-func (s *seat) exits(outcome string) {
+func (s *seat) exits(outcome string) (last event) {
 	s.t.Helper()
 	o := s.outcome()
 	if o.String() != outcome {
 		s.t.Errorf("outcome %q, want %q", o, outcome)
 	}
 	if s.events == nil {
-		return
+		return event{}
 	}
 	e := s.event("exited")
 	if e.Code != o.Code {
@@ -306,6 +310,7 @@ func (s *seat) exits(outcome string) {
 	if e.Front != s.group {
 		s.t.Errorf("the terminal's front is group %d, want %d", e.Front, s.group)
 	}
+	return e
 }
 
 func front() []string { return []string{"/proc/self/exe", roleFront} }
@@ -419,4 +424,56 @@ func TestTerminalIsGivenOnDemand(t *testing.T) {
 	s.says("hello front=true <nil>")
 	s.press("exit 6\n")
 	s.exits("6 child exited 6")
+}
+
+// In a pipeline the keyboard stops all of it, whichever group has the terminal.
+func TestCtrlZStopsThePipeline(t *testing.T) {
+	t.Run("the command has the terminal", func(t *testing.T) {
+		s := onTerminal(t, spec{Args: front()}, true, "TEST_SIBLING=1")
+		s.says("up front=false <nil>")
+		s.press("hello\n")
+		s.says("hello front=true <nil>")
+		s.press(ctrlZ)
+		s.event("stopped")
+		// The sibling leads the group.
+		if !testwait.Holds(10*time.Second, func() bool { return stopped(s.group) }) {
+			t.Error("the sibling goes on")
+		}
+		s.continues(true)
+		s.press("exit 6\n")
+		s.exits("6 child exited 6")
+	})
+	t.Run("the run has the terminal", func(t *testing.T) {
+		// A command that does not read never gets it.
+		s := onTerminal(t, spec{Args: []string{"sh", "-c", "echo said:up; exec sleep 1000"}}, true, "TEST_SIBLING=1")
+		s.says("up")
+		command := childrenOf(t, watcherOf(t, s.run).pid)
+		if len(command) != 1 {
+			t.Fatalf("the watcher has children %v, want the command", command)
+		}
+		s.press(ctrlZ)
+		if !testwait.Holds(10*time.Second, func() bool { return stopped(command[0].pid) }) {
+			t.Fatal("the command goes on")
+		}
+		s.event("stopped")
+		s.continues(true)
+		testwait.Until(t, bound, "the command goes on", func() bool { return runs(command[0].pid) })
+		s.press(ctrlC)
+		s.exits("130 child signaled INT")
+	})
+}
+
+// What a command leaves of the terminal's modes is its own choice, unless it was
+// killed before it could undo it.
+func TestModesOfTheTerminal(t *testing.T) {
+	s := onTerminal(t, spec{Args: []string{"sh", "-c", "stty -echo; echo said:up; exec sleep 1000"}}, true)
+	s.says("up")
+	s.press(ctrlC)
+	if e := s.exits("130 child signaled INT"); !e.Echo {
+		t.Error("a command that was killed leaves a terminal without echo")
+	}
+	s = onTerminal(t, spec{Args: []string{"stty", "-echo"}}, true)
+	if e := s.exits("0 child exited 0"); e.Echo {
+		t.Error("a command that ended by itself has its modes undone")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -218,6 +219,8 @@ func TestRunStoppedPastTheDeadline(t *testing.T) {
 	means(t, func(t *testing.T, c Contain) {
 		// The watcher has this deadline from the start; no renewal comes.
 		j, all := escaped(t, spec{Contain: c, TTL: 4 * time.Second})
+		// Its report is there when it is gone: the run does not take it for late.
+		all = append(all, watcherOf(t, j.cmd.Process.Pid))
 		j.signal(unix.SIGSTOP)
 		goneSoon(t, all...)
 		if !stopped(j.cmd.Process.Pid) {
@@ -291,6 +294,59 @@ func TestWatcherLate(t *testing.T) {
 		j.want("70 pawl lease_lost KILL")
 		noneLeft(t, all)
 	})
+}
+
+// A service manager asks every process of a service to end. The watcher stays, so
+// that the command has its time and its own code.
+func TestWatcherStaysWhenItIsAskedToEnd(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, spec{Args: script(dir, "up; read line; exit 4")})
+	started(t, dir, "leader")
+	w := watcherOf(t, j.cmd.Process.Pid)
+	for _, sig := range passedOn {
+		if err := unix.Kill(w.pid, sig.(syscall.Signal)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.stdin.Close()
+	j.want("4 child exited 4")
+}
+
+// What nohup and the background of a script have ignored is ignored by the command.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	before := []string{"/bin/sh", "-c", `trap "" HUP INT; exec "$@"`, "sh"}
+	ignored := []string{"grep", "SigIgn", "/proc/self/status"}
+	direct, err := exec.Command(before[0], append(before[1:], ignored...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := start(t, spec{Before: before, Args: ignored})
+	j.want("0 child exited 0")
+	if got := j.stdout.String(); got != string(direct) {
+		t.Errorf("the command ignores %q, started directly %q", got, direct)
+	}
+}
+
+// Who has no parent any more is the watcher's child, and must not stay in the table
+// of processes for as long as the command runs.
+func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, spec{Contain: ContainProcesses, Args: script(dir, `(sh -c 'echo $$ >"$0/.o"; mv "$0/.o" "$0/orphan"' "$0" &); up; read line; exit 4`)})
+	started(t, dir, "leader")
+	var pid int
+	testwait.Until(t, bound, "the orphan ran", func() bool {
+		b, err := os.ReadFile(filepath.Join(dir, "orphan"))
+		if err != nil {
+			return false
+		}
+		pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
+		return err == nil
+	})
+	if !testwait.Holds(10*time.Second, func() bool { _, there := stat(pid); return !there }) {
+		t.Errorf("process %d has ended and is not reaped", pid)
+	}
+	j.stdin.Close()
+	j.want("4 child exited 4")
 }
 
 func TestLeaseLost(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseStat(t *testing.T) {
@@ -35,6 +37,22 @@ func FuzzParseStat(f *testing.F) {
 			t.Errorf("%q gives %+v", b, p)
 		}
 	})
+}
+
+// The number of a process that has ended may be another one's by the time of the kill.
+func TestKillIsForOneProcess(t *testing.T) {
+	p := sleeper(t)
+	earlier := p
+	earlier.start = "1"
+	earlier.kill()
+	// The first signal that ends it is the one that it is reported by.
+	if err := unix.Kill(p.pid, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(p.pid, &ws, 0, nil); err != nil || ws.Signal() != unix.SIGTERM {
+		t.Errorf("a later process of the same number ended with %v, %v", ws.Signal(), err)
+	}
 }
 
 func TestDescendants(t *testing.T) {

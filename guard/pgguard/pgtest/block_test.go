@@ -158,6 +158,32 @@ func TestIdleTimeoutEndsThePausedHolder(t *testing.T) {
 	d.wantList(t, "x")
 }
 
+// TestOnlyWhoIsInsideIsInTheWay: neither who is inside the resource of this name in
+// another database, nor who waits for the same holder.
+func TestOnlyWhoIsInsideIsInTheWay(t *testing.T) {
+	d, old, next := naive(t)
+	elsewhere := fresh(t)
+	other := elsewhere.holds(t, fence("x", 5), "of another database")
+	if b, err := d.guard.Blockers(t.Context(), "x"); err != nil || len(b) != 0 {
+		t.Errorf("nobody is inside, and the blockers are %+v, %v", b, err)
+	}
+	old.must(begin, enter5)
+	next.must(begin)
+	end := next.blocked(enter6)
+	b, err := d.guard.Blockers(t.Context(), "x")
+	if err != nil || len(b) != 1 || b[0].PID != old.pid {
+		t.Errorf("the blockers are %+v, %v, want the holder alone", b, err)
+	}
+	if n, err := d.guard.Terminate(t.Context(), fence("x", 7)); n != 1 || err != nil {
+		t.Errorf("terminated %d, %v, want the holder alone", n, err)
+	}
+	wantEnd(t, end, "")
+	next.must(commit)
+	if err := other.Commit(t.Context()); err != nil {
+		t.Errorf("the transaction of another database: %v", err)
+	}
+}
+
 // TestTerminateWhoRaises: a holder that sleeps in the transaction that raised the
 // mark has a token that nobody else can read yet.
 func TestTerminateWhoRaises(t *testing.T) {

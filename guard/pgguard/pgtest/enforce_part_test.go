@@ -36,6 +36,34 @@ func TestEnforceWhatIsNoTableOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestEnforceGoesAllTheWayDown: a partition of a partition is a table that a statement
+// may name.
+func TestEnforceGoesAllTheWayDown(t *testing.T) {
+	d := fresh(t)
+	d.mustExec(t, `create table events (at int, tenant text) partition by range (at);
+		create table low partition of events for values from (0) to (10) partition by range (at);
+		create table lowest partition of low for values from (0) to (5);
+		create table base (n int, tenant text); create table derived () inherits (base); create table last () inherits (derived)`)
+	s := d.session(t)
+	for _, rule := range []pgguard.Rule{{Resource: "x"}, {Column: "tenant"}} {
+		for _, table := range []string{"events", "base"} {
+			if err := d.guard.Enforce(t.Context(), table, rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, write := range []string{`insert into lowest values (1, 'x')`, `insert into last values (1, 'x')`} {
+			s.refused("FE002", write)
+			s.must(begin, enter5, write, `rollback`)
+		}
+	}
+	for _, table := range []string{"events", "base"} {
+		if err := d.guard.Relax(t.Context(), table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.must(`insert into lowest values (1, 'x')`, `insert into last values (1, 'x')`)
+}
+
 // TestRowsAreNamedAlikeForAll: what a value looks like as text, and which texts are
 // the same, is no matter of the session or the column. With a holder for each of two
 // spellings of one row, both could write it.

@@ -292,3 +292,21 @@ func TestWatched(t *testing.T) {
 	d.mustClaim(t, fence("x", 7))
 	old.must(begin, `select pawl.enter('x', '`+cell+`', 7)`, nothingLeft, commit)
 }
+
+// TestWatchedUnderAnOldSnapshot: a mark that is opened by a snapshot older than the
+// rule is watched all the same.
+//
+//  1. Enforce has made its triggers, and has not committed.
+//  2. A transaction with a snapshot from before opens the resource, and waits for it.
+//  3. Enforce commits, and the other after it.
+func TestWatchedUnderAnOldSnapshot(t *testing.T) {
+	d, rule, next := naive(t)
+	d.mustExec(t, `create table source (n int)`)
+	enterY := `select pawl.enter('y', '` + cell + `', 6)`
+	rule.must(begin, `select pawl.enforce('source', 'y')`)
+	next.must(beginRepeatable, `select 1`)
+	end := next.blocked(enterY)
+	rule.must(commit)
+	wantEnd(t, end, "")
+	next.must(commit, begin, enterY, `insert into source values (1)`, commit)
+}

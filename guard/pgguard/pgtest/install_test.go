@@ -139,6 +139,26 @@ func TestWriterRole(t *testing.T) {
 	}
 }
 
+// TestWhoMayLookMayNotRaise: the schema and its tables may be shown to a role that is
+// not let in, for a dashboard.
+func TestWhoMayLookMayNotRaise(t *testing.T) {
+	d := fresh(t)
+	dsn := d.asRole(t, "looker")
+	d.mustClaim(t, fence("x", 5))
+	d.mustExec(t, `grant usage on schema pawl to looker; grant select on pawl.guard, pawl.guard_offset to looker`)
+	s := d.as(t, dsn)
+	s.must(`select * from pawl.guard`)
+	for _, call := range []string{
+		`claim('x', '` + cell + `', 6)`, `enter('x', '` + cell + `', 6)`, `held('x', '` + cell + `', 5)`,
+		`move_offset('x', '` + cell + `', 6, 'p', 0, 1)`, `watch()`, `admit('looker')`,
+	} {
+		s.refused("42501", `select pawl.`+call)
+	}
+	if s, err := d.guard.Seen(t.Context(), "x"); err != nil || s.Seen != 5 {
+		t.Errorf("the mark is %+v, %v", s, err)
+	}
+}
+
 // TestDefinerIsNotLed: the functions run with their owner's rights and must not
 // find anything that the caller put in the way.
 func TestDefinerIsNotLed(t *testing.T) {
@@ -167,8 +187,12 @@ func TestDefinerIsNotLed(t *testing.T) {
 		s.must(begin, `select pawl.claim('x', '`+cell+`', 5)`, enter5, `select pawl.held('x', '`+cell+`', 5)`, `select pawl.enter('y', '`+cell+`', 5)`,
 			`select pawl.reenter('x', '`+cell+`', 5)`, commit, begin, `select pawl.reenter('x', '`+cell+`', 5)`, commit)
 	}
-	s.must(`select pawl.move_offset('x', '` + cell + `', 5, 'p', 0, 1)`)
+	s.must(`select pawl.move_offset('x', '`+cell+`', 5, 'p', 0, 1)`, `select pawl.watch('x')`)
 	s.refused("FE006", `select pawl.enter('x', 'another', 5)`)
+	if n := d.count(t, `select count(*) from pg_proc where pronamespace = 'pawl'::regnamespace and prosecdef
+		and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)`); n != 0 {
+		t.Errorf("%d functions with their owner's rights go by the caller's search_path", n)
+	}
 }
 
 // TestTableKeepsItself: deleting or lowering a mark by hand opens the door to an

@@ -5,6 +5,8 @@ package pgtest
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlproject/pawl/guard"
 )
 
@@ -48,5 +50,41 @@ func TestRaiseRefusedWhenHolderCommitsAfterSnapshot(t *testing.T) {
 				next.must("commit")
 			})
 		}
+	}
+}
+
+// Two cells that open one resource at once, with the same token: the mark is the
+// first's, and nobody of the second is let in. Both have looked before there was one.
+func TestCellsThatOpenOneResourceAtOnce(t *testing.T) {
+	d, first, second := naive(t)
+	enter := func(cell string) string { return "select pawl.enter('new', '" + cell + "', 5)" }
+	first.must(begin, enter(cell))
+	second.must(begin)
+	refused := second.blocked(enter("another"))
+	first.must(commit)
+	wantEnd(t, refused, "FE006")
+	if s, err := d.guard.Seen(t.Context(), "new"); err != nil || s != (guard.State{Cell: cell, Seen: 5}) {
+		t.Errorf("the mark is %+v, %v", s, err)
+	}
+}
+
+// A claim is READ COMMITTED whatever the guard's level and the database's default:
+// under a stricter one what others commit meanwhile would refuse it.
+func TestClaimIsReadCommitted(t *testing.T) {
+	setup := fresh(t)
+	setup.mustExec(t, `create table raises (level text);
+		create function note() returns trigger language plpgsql as
+		$$ begin insert into public.raises values (current_setting('transaction_isolation')); return new; end $$;
+		create trigger note before insert on pawl.guard for each row execute function note();
+		alter database `+setup.Config().ConnConfig.Database+` set default_transaction_isolation = 'repeatable read'`)
+	d := open(t, setup.dsn)
+	for i, level := range []pgx.TxIsoLevel{"", pgx.RepeatableRead, pgx.Serializable} {
+		resource := string(rune('a' + i))
+		if err := d.guard.Isolation(level).Claim(t.Context(), fence(resource, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := d.count(t, `select count(*) from raises where level = 'read committed'`); n != 3 {
+		t.Errorf("%d of 3 claims were read committed", n)
 	}
 }

@@ -122,6 +122,8 @@ type wire struct {
 	// onCommit is taken by the next commit, which calls it with the real one and
 	// returns what it returns.
 	onCommit atomic.Pointer[func(tx driver.Tx) error]
+	// failRollback makes the next rollback fail and leave the transaction open.
+	failRollback atomic.Bool
 }
 
 // loseAnswer makes the answer to the next commit get lost, after the database
@@ -181,4 +183,11 @@ func (t wiredTx) Commit() error {
 		return (*f)(t.Tx)
 	}
 	return t.Tx.Commit()
+}
+
+func (t wiredTx) Rollback() error {
+	if t.wire.failRollback.Swap(false) {
+		return errLost
+	}
+	return t.Tx.Rollback()
 }

@@ -215,3 +215,36 @@ func TestOpenTransactionIsThrownAway(t *testing.T) {
 	}
 	d.wantList(t, "x", "b")
 }
+
+// TestFailedRollbackIsThrownAway: a driver may fail a rollback, too. What was refused
+// must not land with the next transaction of that connection, nor hold the write lock.
+func TestFailedRollbackIsThrownAway(t *testing.T) {
+	d := fresh(t, wal, atOnce)
+	d.SetMaxOpenConns(1)
+	given := errors.New("changed my mind")
+	err := d.guard.InTx(t.Context(), fence("x", 7), func(tx *sql.Tx) error {
+		d.wire.failRollback.Store(true)
+		return errors.Join(add(t.Context(), tx, "x", "a"), given)
+	})
+	wantOnly(t, err, given)
+	if err := d.append(t.Context(), fence("x", 1), "b"); err != nil {
+		t.Error(err)
+	}
+	d.wantList(t, "x", "b")
+}
+
+// TestRefusalIsOfWhatTheTransactionSees: the mark and the offset that refuse may be the
+// transaction's own, which nobody else sees yet; and there may be no other connection
+// to ask by.
+func TestRefusalIsOfWhatTheTransactionSees(t *testing.T) {
+	d := fresh(t, wal, wait)
+	wantOnly(t, d.guard.InTx(t.Context(), fence("x", 8), func(tx *sql.Tx) error {
+		return d.guard.Enter(t.Context(), tx, fence("x", 7))
+	}), guard.ErrStale)
+	wantOnly(t, d.guard.InTx(t.Context(), fence("x", 8), func(tx *sql.Tx) error {
+		if err := d.guard.Offset(t.Context(), tx, fence("x", 8), "p", 0, 1); err != nil {
+			return err
+		}
+		return d.guard.Offset(t.Context(), tx, fence("x", 8), "p", 0, 1)
+	}), guard.ErrOutOfTurn)
+}
