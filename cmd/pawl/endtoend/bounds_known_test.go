@@ -18,6 +18,7 @@ import (
 // portions, how long one step of something else takes, and what is a bound of
 // another name once more. All others belong on docs/bounds.md.
 var inside = map[string]string{
+	"access.SmallMax":         "rest.SmallBodyMax",
 	"audit.burstMax":          "bytes written at once",
 	"audit.textMax":           "locktable.ReasonMax",
 	"audit.namesMax":          "locktable.NamesMax",
@@ -56,6 +57,7 @@ var inside = map[string]string{
 	"session.splitBytesMax":   "bytes of one message of requests",
 	"session.splitMax":        "wire.RequestsMax",
 	"session.spreadMax":       "locktable.NumbersMax",
+	"session.TTLKept":         "no bound, but why the server left a TTL as it was",
 	"session.ttlMax":          "locktable.TTLMax",
 	"pawl.slotsMax":           "locktable.SlotsMax",
 	"pawl.ttlMax":             "locktable.TTLMax",
