@@ -161,7 +161,7 @@ func TestRunOverlapsRunStoppedOrKilled(t *testing.T) {
 		c.queue()
 		if i%2 == 0 {
 			_ = c.holder.cmd.Process.Signal(syscall.SIGKILL) // its code tells
-			return c.settle(-1)
+			return c.settle(128 + int(syscall.SIGKILL))
 		}
 		_ = c.holder.cmd.Process.Signal(syscall.SIGSTOP)
 		testwait.Until(t, 2*bound, "the next one has started", func() bool { return c.read().next > 0 })
