@@ -152,7 +152,7 @@ func TestEtcdIsFull(t *testing.T) {
 
 	res, err := eye.Get(t.Context(), "/somebody/else", clientv3.WithKeysOnly())
 	if err == nil {
-		_, err = eye.Compact(t.Context(), res.Header.Revision)
+		_, err = eye.Compact(t.Context(), res.Header.Revision, clientv3.WithCompactPhysical())
 	}
 	if err == nil {
 		_, err = eye.Defragment(t.Context(), c.Endpoints()[0])
