@@ -216,13 +216,24 @@ func TestAGreetingInBadMessages(t *testing.T) {
 			if tc.code == codes.OK && (m.GetClosed() == nil || m.Closed.Reason != linkpb.Reason_REASON_INVALID) || status.Code(err) != tc.code {
 				t.Errorf("%s: %v, %v", what, m, err)
 			}
-			if give, err := g.Bytes(t.Context(), callerOf(t, g, "a"), access.BytesMax); err != nil {
-				t.Errorf("%s: %v", what, err)
-			} else {
-				give()
+			if !hasRoom(t, g, "a") {
+				t.Errorf("%s: its room is not given back", what)
 			}
 		})
 	}
+}
+
+// hasRoom reports whether an identity has taken none of its room.
+func hasRoom(t *testing.T, g *access.Gate, who string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	give, err := g.Bytes(ctx, callerOf(t, g, who), access.BytesMax)
+	if err != nil {
+		return false
+	}
+	give()
+	return true
 }
 
 func repeated(m *linkpb.ClientMessage, n int) (all []*linkpb.ClientMessage) {
@@ -255,21 +266,26 @@ func TestALargeGreetingWaitsForRoom(t *testing.T) {
 			}
 			return st
 		}
-		waits := greet("a", 2*wire.NamedMax)
+		waits := make(chan *linkpb.ServerMessage, 1)
+		go func() { waits <- recv(t, greet("a", 2*wire.NamedMax)) }()
+		synctest.Wait()
 		if m := recv(t, greet("a", 0)); m.Welcome == nil {
 			t.Errorf("a greeting of one message: %v", m)
 		}
 		if m := recv(t, greet("b", 2*wire.NamedMax)); m.Welcome == nil {
 			t.Errorf("another's: %v", m)
 		}
+		select {
+		case m := <-waits:
+			t.Fatalf("where there is no room: %v", m)
+		default:
+		}
 		give()
-		if m := recv(t, waits); m.Welcome == nil {
+		if m := <-waits; m.Welcome == nil {
 			t.Errorf("when there is room: %v", m)
 		}
-		if give, err := g.Bytes(t.Context(), callerOf(t, g, "a"), access.BytesMax); err != nil {
-			t.Error(err)
-		} else {
-			give()
+		if !hasRoom(t, g, "a") {
+			t.Error("the room of a greeting is not given back")
 		}
 	})
 }
