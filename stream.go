@@ -122,8 +122,10 @@ func (s *stream) run() error {
 	if err != nil {
 		return err
 	}
-	if err := st.Send(&linkpb.ClientMessage{Hello: s.attempt.Hello}); err != nil {
-		return receiveError(st, err)
+	for _, m := range session.Greeting(s.attempt.Hello) {
+		if err := st.Send(m); err != nil {
+			return receiveError(st, err)
+		}
 	}
 	for first := true; ; first = false {
 		m, err := st.Recv()

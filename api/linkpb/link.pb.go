@@ -296,7 +296,10 @@ type Hello struct {
 	// be overtaken by a later one, at another server: when the session has a lease
 	// that was granted to this number or a higher one, it is refused with
 	// REASON_CONFLICT. 0: not said; then no lease is released.
-	NextNumber    uint64 `protobuf:"varint,13,opt,name=next_number,json=nextNumber,proto3" json:"next_number,omitempty"`
+	NextNumber uint64 `protobuf:"varint,13,opt,name=next_number,json=nextNumber,proto3" json:"next_number,omitempty"`
+	// How many leases and requests the greeting names in messages that follow it, each
+	// of them a Hello with held and wanted alone. One message names 8192 at most.
+	Further       uint32 `protobuf:"varint,14,opt,name=further,proto3" json:"further,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +421,13 @@ func (x *Hello) GetUnreached() string {
 func (x *Hello) GetNextNumber() uint64 {
 	if x != nil {
 		return x.NextNumber
+	}
+	return 0
+}
+
+func (x *Hello) GetFurther() uint32 {
+	if x != nil {
+		return x.Further
 	}
 	return 0
 }
@@ -3347,7 +3357,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05close\x18\x05 \x01(\bR\x05close\x12\x18\n" +
 	"\aobserve\x18\x06 \x03(\tR\aobserve\x12\x1c\n" +
 	"\tunobserve\x18\a \x03(\tR\tunobserve\x12\x19\n" +
-	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\xe9\x02\n" +
+	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\x83\x03\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -3365,7 +3375,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\twait_nano\x18\v \x01(\x03R\bwaitNano\x12\x1c\n" +
 	"\tunreached\x18\f \x01(\tR\tunreached\x12\x1f\n" +
 	"\vnext_number\x18\r \x01(\x04R\n" +
-	"nextNumber\"\x82\x02\n" +
+	"nextNumber\x12\x18\n" +
+	"\afurther\x18\x0e \x01(\rR\afurther\"\x82\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
 	"\aacquire\x18\x02 \x01(\v2\x15.pawl.link.v1.AcquireH\x00R\aacquire\x121\n" +

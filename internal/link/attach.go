@@ -29,17 +29,17 @@ func (s *Server) Attach(st attachStream) error {
 	over, stop := door.expiry()
 	defer stop()
 	ended := make(chan error, 2)
-	greeted := make(chan *linkpb.Hello, 1)
+	greeted := make(chan greeting, 1)
 	attached := make(chan *cell.Stream, 1)
 	out := newOutbox()
 
 	go func() { ended <- s.receive(st, door, out, greeted, attached) }()
 
-	hello, err := s.greeting(st.Context(), greeted, ended)
+	hello, refusal, err := s.greeting(st.Context(), greeted, ended)
 	if err != nil {
 		return err
 	}
-	if refusal := wire.CheckHello(hello); refusal != nil {
+	if refusal != nil {
 		return st.Send(&linkpb.ServerMessage{Closed: refusal})
 	}
 	if hello.WaitNano > 0 {
@@ -80,36 +80,52 @@ func (s *Server) Attach(st attachStream) error {
 	}
 }
 
-func (s *Server) greeting(ctx context.Context, greeted <-chan *linkpb.Hello, ended <-chan error) (*linkpb.Hello, error) {
+// greeting is how a client began, or why it is refused.
+type greeting struct {
+	hello   *linkpb.Hello
+	refusal *linkpb.Closed
+}
+
+func (s *Server) greeting(ctx context.Context, greeted <-chan greeting, ended <-chan error) (*linkpb.Hello, *linkpb.Closed, error) {
 	late := s.o.Clock.NewTimer()
 	defer late.Stop()
 	late.Reset(GreetingMax)
 	select {
-	case h := <-greeted:
-		return h, nil
+	case g := <-greeted:
+		return g.hello, g.refusal, nil
 	case err := <-ended:
 		if err == nil {
 			// It went, or said that it says nothing, which elsewhere is no error.
 			err = status.Error(codes.Canceled, "the stream ended before its greeting")
 		}
-		return nil, err
+		return nil, nil, err
 	case <-late.C():
-		return nil, status.Errorf(codes.DeadlineExceeded, "no greeting within %v", GreetingMax)
+		return nil, nil, status.Errorf(codes.DeadlineExceeded, "no greeting within %v", GreetingMax)
 	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return nil, nil, status.FromContextError(ctx.Err()).Err()
 	}
 }
 
 // receive hands the client's messages to the cell, each as a whole.
-func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<- *linkpb.Hello, attached <-chan *cell.Stream) error {
-	first, err := st.Recv()
+func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<- greeting, attached <-chan *cell.Stream) error {
+	m := new(linkpb.ClientMessage)
+	if err := door.receiveInto(st, m); err != nil {
+		return ending(err)
+	}
+	if m.Hello == nil {
+		return status.Error(codes.InvalidArgument, "the first message of a stream is its greeting")
+	}
+	if no := wire.CheckHello(m.Hello); no != nil {
+		greeted <- greeting{refusal: no}
+		<-st.Context().Done()
+		return nil
+	}
+	give, err := door.further(st, m.Hello)
 	if err != nil {
 		return ending(err)
 	}
-	if first.Hello == nil {
-		return status.Error(codes.InvalidArgument, "the first message of a stream is its greeting")
-	}
-	greeted <- first.Hello
+	defer give()
+	greeted <- greeting{hello: m.Hello}
 	var stream *cell.Stream
 	select {
 	case stream = <-attached:
@@ -121,16 +137,42 @@ func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<
 	case <-st.Context().Done():
 		return nil
 	}
-	first.Hello = nil
+	m.Hello = nil
+	give()
 	defer stream.Exhale()
-	for m := first; ; {
+	for {
 		if err := s.submit(st.Context(), stream, door, out, m); err != nil {
 			return err
 		}
-		if err := st.RecvMsg(m); err != nil {
+		if err := door.receiveInto(st, m); err != nil {
 			return ending(err)
 		}
 	}
+}
+
+// further receives the rest of a greeting that names more than one message may. There
+// has to be room for all of it first, until give is called: a stream that had room for
+// a part would keep it from others who wait as well.
+func (d *door) further(st attachStream, h *linkpb.Hello) (give func(), err error) {
+	if h.Further == 0 {
+		return func() {}, nil
+	}
+	if give, err = d.server.o.Gate.Bytes(st.Context(), d.caller, int(h.Further)*wire.EntryBytes); err != nil {
+		return nil, d.server.putOut(err)
+	}
+	for m := new(linkpb.ClientMessage); h.Further > 0; {
+		if err = d.receiveInto(st, m); err != nil {
+			break
+		}
+		if no := wire.Further(h, m); no != nil {
+			err = status.Error(codes.InvalidArgument, no.Error())
+			break
+		}
+	}
+	if err != nil {
+		give()
+	}
+	return give, err
 }
 
 // submit hands a message to the cell, as far as its caller may ask for what it asks.

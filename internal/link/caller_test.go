@@ -15,9 +15,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
@@ -321,14 +323,12 @@ type greeter struct {
 
 func (g *greeter) Context() context.Context { return g.ctx }
 
-func (g *greeter) Recv() (*linkpb.ClientMessage, error) {
+func (g *greeter) RecvMsg(m any) error {
 	if g.greeted.CompareAndSwap(false, true) {
-		return &linkpb.ClientMessage{Hello: hello()}, nil
+		b, err := proto.Marshal(&linkpb.ClientMessage{Hello: hello()})
+		m.(*Undecoded).bytes = mem.BufferSlice{mem.SliceBuffer(b)}
+		return err
 	}
-	return nil, g.RecvMsg(nil)
-}
-
-func (g *greeter) RecvMsg(any) error {
 	<-g.ctx.Done()
 	return g.ctx.Err()
 }

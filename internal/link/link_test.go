@@ -124,8 +124,8 @@ func TestGreetings(t *testing.T) {
 		"a negative TTL":    {func(h *linkpb.Hello) { h.TtlNano = -1 }, "ttl"},
 		"the default TTL":   {func(h *linkpb.Hello) { h.TtlNano = 0 }, ""},
 		"a label too long":  {func(h *linkpb.Hello) { h.Label = strings.Repeat("x", 257) }, "label"},
-		"too much held":     {func(h *linkpb.Hello) { h.Held = make([]uint64, wire.HeldMax+1) }, "131073 leases"},
-		"too much wanted":   {func(h *linkpb.Hello) { h.Wanted = make([]uint64, wire.HeldMax+1) }, "131073 requests"},
+		"too much held":     {func(h *linkpb.Hello) { h.Held = make([]uint64, wire.NamedMax+1) }, "8193 leases"},
+		"too much wanted":   {func(h *linkpb.Hello) { h.Wanted = make([]uint64, wire.NamedMax+1) }, "8193 leases and requests"},
 		"a feature unknown": {func(h *linkpb.Hello) { h.Features = []string{"teleport"} }, ""},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {

@@ -23,16 +23,14 @@ const (
 	IdleMax = 5 * time.Minute
 	// HeaderMax bounds the bytes of a call's metadata.
 	HeaderMax = 32 << 10
-	// MessageMax bounds the bytes of a message in either direction. A greeting with
-	// wire.HeldMax of both fills most of it. A stream may keep one of its own unfinished for
-	// as long as it is there: gRPC says nothing of a message that has begun, and takes
-	// one bound for all of a server. So an identity can have so much kept for each
-	// stream that it may have (access.Limits), which is what bounds it in sum.
-	MessageMax = 4 << 20
+	// MessageMax bounds the bytes of a message from a client: what it splits into
+	// several (session.Split) stays below. A stream may keep one of its own unfinished
+	// for as long as it is there: gRPC says nothing of a message that has begun.
+	MessageMax = 256 << 10
 	// StreamWindow and ConnWindow are how many bytes of requests may be on their
 	// way. They are fixed: gRPC would measure what the network bears by a ping for
 	// every message, which doubles what small messages cost.
-	StreamWindow = 1 << 20
+	StreamWindow = MessageMax
 	ConnWindow   = 4 << 20
 	// OutboxMax bounds the bytes of answers that wait for a slow reader.
 	OutboxMax = 4 << 20
@@ -79,13 +77,14 @@ func New(c *cell.Cell, o Options) *Server {
 }
 
 // Register makes r serve s.
-func (s *Server) Register(r grpc.ServiceRegistrar) { linkpb.RegisterLinkServer(r, s) }
+func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(s.service(), s) }
 
 // ServerOptions are what a gRPC server needs for the link. Clients renew their
 // sessions, so a dead connection shows there first; the pings are for those
 // that hold none.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
+		undecodedMessages(),
 		grpc.MaxRecvMsgSize(MessageMax),
 		grpc.StaticStreamWindowSize(StreamWindow),
 		grpc.StaticConnWindowSize(ConnWindow),

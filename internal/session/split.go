@@ -8,32 +8,67 @@ import (
 
 const (
 	// splitMax bounds the requests of one message to the server, splitBytesMax about
-	// their bytes: a request has up to 64 names and a value.
+	// the bytes from which on it takes no further one: a request has up to 64 names and
+	// a value. What is observed is bounded alike.
 	splitMax      = 1024
-	splitBytesMax = 1 << 20
+	splitBytesMax = 128 << 10
+	// namedMax bounds the leases and requests that one message of a greeting names.
+	namedMax = 1 << 13
 )
 
 // Split keeps a client's messages small enough for the server; nil: there is no rest.
 func Split(m *linkpb.ClientMessage) (first, rest *linkpb.ClientMessage) {
-	n, bytes := 0, 0
-	for n < len(m.Requests) && n < splitMax && bytes < splitBytesMax {
-		bytes += requestWeight(m.Requests[n])
-		n++
-	}
-	if n == len(m.Requests) {
+	bytes := 0
+	requests := fitting(m.Requests, &bytes, requestWeight)
+	observe := fitting(m.Observe, &bytes, nameWeight)
+	unobserve := fitting(m.Unobserve, &bytes, nameWeight)
+	if requests+observe+unobserve == len(m.Requests)+len(m.Observe)+len(m.Unobserve) {
 		return m, nil
 	}
-	rest = &linkpb.ClientMessage{FinishedBelow: m.FinishedBelow, Requests: m.Requests[n:], Close: m.Close}
-	m.Requests, m.Close = m.Requests[:n], false
+	rest = &linkpb.ClientMessage{
+		FinishedBelow: m.FinishedBelow, Requests: m.Requests[requests:],
+		Observe: m.Observe[observe:], Unobserve: m.Unobserve[unobserve:], Close: m.Close,
+	}
+	m.Requests, m.Observe, m.Unobserve, m.Close = m.Requests[:requests], m.Observe[:observe], m.Unobserve[:unobserve], false
 	return m, rest
 }
+
+// fitting is how many of all a message takes that has so many bytes already.
+func fitting[T any](all []T, bytes *int, weight func(T) int) (n int) {
+	for n < len(all) && n < splitMax && *bytes < splitBytesMax {
+		*bytes += weight(all[n])
+		n++
+	}
+	return n
+}
+
+// Greeting is the messages of a greeting. The first has all but what does not fit.
+func Greeting(h *linkpb.Hello) []*linkpb.ClientMessage {
+	held, wanted := h.Held, h.Wanted
+	named := func() *linkpb.Hello {
+		x := &linkpb.Hello{Held: held[:min(len(held), namedMax)]}
+		x.Wanted = wanted[:min(len(wanted), namedMax-len(x.Held))]
+		held, wanted = held[len(x.Held):], wanted[len(x.Wanted):]
+		return x
+	}
+	first := named()
+	h.Held, h.Wanted, h.Further = first.Held, first.Wanted, uint32(len(held)+len(wanted))
+	all := []*linkpb.ClientMessage{{Hello: h}}
+	for len(held)+len(wanted) > 0 {
+		all = append(all, &linkpb.ClientMessage{Hello: named()})
+	}
+	return all
+}
+
+// nameWeight is what a name costs on the wire, in bytes.
+func nameWeight(name string) int { return 8 + len(name) }
 
 // requestWeight is about what a request costs on the wire, in bytes.
 func requestWeight(r *linkpb.Request) int {
 	a := r.GetAcquire()
 	n := 32 + len(a.GetLabel()) + len(a.GetTicket()) + len(a.GetValue())
 	for _, name := range a.GetNames() {
-		n += 8 + len(name)
+		n += nameWeight(name)
 	}
 	return n
 }

@@ -47,8 +47,64 @@ func TestSplitByBytes(t *testing.T) {
 			t.Errorf("part %d has renewal %d", i, m.Renewal)
 		}
 	}
-	if next != n+1 || len(parts) != 7 {
+	if next != n+1 || len(parts) != n/2 {
 		t.Errorf("%d requests in %d parts", next-1, len(parts))
+	}
+}
+
+// So are names that are observed, and those that no longer are.
+func TestSplitOfNames(t *testing.T) {
+	all := make([]string, WatchesMax)
+	for i := range all {
+		all[i] = fmt.Sprintf("%0512d", i)
+	}
+	var observed, given []string
+	for _, m := range split(&linkpb.ClientMessage{Observe: all, Unobserve: all[:9], FinishedBelow: 1, Close: true}) {
+		bytes := 0
+		for _, name := range append(slices.Clone(m.Observe), m.Unobserve...) {
+			bytes += nameWeight(name)
+		}
+		if bytes > splitBytesMax+nameWeight(all[0]) || len(m.Unobserve) > 0 && len(observed)+len(m.Observe) < len(all) {
+			t.Errorf("a message of %d bytes observes %d and no longer %d", bytes, len(m.Observe), len(m.Unobserve))
+		}
+		observed, given = append(observed, m.Observe...), append(given, m.Unobserve...)
+		if m.Close != (len(given) == 9) {
+			t.Error("the session is closed before all is said, or not at all")
+		}
+	}
+	if !slices.Equal(observed, all) || !slices.Equal(given, all[:9]) {
+		t.Errorf("%d names are observed and %d no longer", len(observed), len(given))
+	}
+}
+
+// A greeting names all that it named, in its order, in messages that a server takes.
+func TestGreetingInMessages(t *testing.T) {
+	for _, n := range [][2]int{{0, 0}, {1, 1}, {namedMax, 0}, {namedMax - 1, 2}, {namedMax + 1, 0}, {3 * namedMax, namedMax / 2}, {0, 2 * namedMax}} {
+		h := &linkpb.Hello{Version: 7}
+		for i := range n[0] {
+			h.Held = append(h.Held, uint64(i))
+		}
+		for i := range n[1] {
+			h.Wanted = append(h.Wanted, uint64(i))
+		}
+		wantHeld, wantWanted := slices.Clone(h.Held), slices.Clone(h.Wanted)
+		var held, wanted []uint64
+		further := 0
+		for i, m := range Greeting(h) {
+			part := len(m.Hello.Held) + len(m.Hello.Wanted)
+			held, wanted = append(held, m.Hello.Held...), append(wanted, m.Hello.Wanted...)
+			if i == 0 {
+				further = int(m.Hello.Further)
+			} else if further -= part; part == 0 {
+				t.Errorf("%v: message %d is empty", n, i)
+			}
+			if part > namedMax || (m.Hello.Version == 7) != (i == 0) {
+				t.Errorf("%v: message %d names %d", n, i, part)
+			}
+		}
+		if further != 0 || !slices.Equal(held, wantHeld) || !slices.Equal(wanted, wantWanted) {
+			t.Errorf("%v: %d and %d are named, %d more are announced", n, len(held), len(wanted), further)
+		}
 	}
 }
 

@@ -159,11 +159,20 @@ func (x *stream) greet() {
 	if chance(c.network, x.world.weather().Late) {
 		delay = between(c.network, 0, 8*time.Second)
 	}
-	raw := x.world.encode(x.client.name, &linkpb.ClientMessage{Hello: x.attempt.Hello})
+	var all [][]byte
+	for _, m := range session.Greeting(x.attempt.Hello) {
+		all = append(all, x.world.encode(x.client.name, m))
+	}
 	x.carry(delay, func() {
-		m := new(linkpb.ClientMessage)
-		x.world.decode(x.server.name, raw, m)
-		x.hello = m.Hello
+		for i, raw := range all {
+			m := new(linkpb.ClientMessage)
+			x.world.decode(x.server.name, raw, m)
+			if i == 0 {
+				x.hello = m.Hello
+			} else if err := wire.Further(x.hello, m); err != nil {
+				x.world.fail("wire", "%s greets with what is no greeting: %v", x.client.name, err)
+			}
+		}
 		x.arrive()
 	})
 }

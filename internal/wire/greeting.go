@@ -10,16 +10,22 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// HeldMax bounds the leases, and the requests, that a greeting names.
-const HeldMax = 1 << 17
+const (
+	// HeldMax bounds the leases, and the requests, that a greeting names; EntryBytes is
+	// what one of them takes up.
+	HeldMax    = 1 << 17
+	EntryBytes = 8
+	// NamedMax bounds the leases and requests that one message of a greeting names.
+	NamedMax = 1 << 13
+)
 
 // speaks reports whether a client of this protocol version is served.
 func speaks(version uint32) bool {
 	return version >= max(linkpb.Version-1, 1) && version <= linkpb.Version+1
 }
 
-// CheckHello says why a greeting is not accepted; nil: it is. What the lock table
-// checks itself is left to it.
+// CheckHello says why a greeting, as its first message has it, is not accepted; nil: it
+// is. What the lock table checks itself is left to it.
 func CheckHello(h *linkpb.Hello) *linkpb.Closed {
 	invalid := func(format string, args ...any) *linkpb.Closed {
 		return &linkpb.Closed{Reason: linkpb.Reason_REASON_INVALID, Message: fmt.Sprintf(format, args...)}
@@ -29,11 +35,31 @@ func CheckHello(h *linkpb.Hello) *linkpb.Closed {
 		return invalid("the client speaks version %d of the link protocol, this server %d and its neighbours", h.Version, linkpb.Version)
 	case len(h.Session) != 0 && len(h.Session) != len(locktable.ID{}):
 		return invalid("a session id of %d bytes; %d were expected", len(h.Session), len(locktable.ID{}))
-	case len(h.Held) > HeldMax || len(h.Wanted) > HeldMax:
-		return invalid("%d leases and %d requests in a greeting; at most %d of each were expected", len(h.Held), len(h.Wanted), HeldMax)
+	case len(h.Held)+len(h.Wanted) > NamedMax:
+		return invalid("%d leases and requests in one message of a greeting; at most %d were expected", len(h.Held)+len(h.Wanted), NamedMax)
+	case h.Further > 2*HeldMax:
+		return invalid("a greeting of %d leases and requests; at most %d of each were expected", h.Further, HeldMax)
 	case h.Generation == 0:
 		return invalid("generation 0 of the stream; 1 or more was expected")
 	}
+	return nil
+}
+
+// Further adds a message to the greeting h that it belongs to. The error says why it is
+// out of bounds.
+func Further(h *linkpb.Hello, m *linkpb.ClientMessage) error {
+	part := m.GetHello()
+	n := len(part.GetHeld()) + len(part.GetWanted())
+	switch {
+	case n == 0:
+		return fmt.Errorf("a message that names none of the greeting's %d further leases and requests", h.Further)
+	case n > NamedMax || n > int(h.Further):
+		return fmt.Errorf("%d leases and requests in one message of a greeting; at most %d were expected", n, min(NamedMax, int(h.Further)))
+	case len(h.Held)+len(part.Held) > HeldMax || len(h.Wanted)+len(part.Wanted) > HeldMax:
+		return fmt.Errorf("more than %d leases, or requests, in a greeting", HeldMax)
+	}
+	h.Held, h.Wanted = append(h.Held, part.Held...), append(h.Wanted, part.Wanted...)
+	h.Further -= uint32(n)
 	return nil
 }
 

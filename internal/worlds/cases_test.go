@@ -20,6 +20,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
+	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/store/faulty"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 	"github.com/pawlproject/pawl/internal/store/memstore"
@@ -106,7 +107,11 @@ func (w *tolled) RecvMsg(m any) error {
 		return err
 	}
 	w.at.received.Add(1)
-	if c, ok := m.(*linkpb.ClientMessage); ok && c.Renewal != 0 {
+	var c linkpb.ClientMessage
+	if err := m.(*link.Undecoded).Peek(&c); err != nil {
+		return err
+	}
+	if c.Renewal != 0 {
 		if code := codes.Code(w.at.code.Swap(0)); code != codes.OK {
 			w.with = code
 			w.at.spoiled.Add(1)

@@ -95,6 +95,7 @@ var bounds = map[string]any{
 	"link.AllUnreadMax": link.AllUnreadMax,
 	"wire.RequestsMax":  wire.RequestsMax,
 	"wire.HeldMax":      wire.HeldMax,
+	"wire.NamedMax":     wire.NamedMax,
 
 	"session.WatchesMax":     session.WatchesMax,
 	"session.OutstandingMax": session.OutstandingMax,
