@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -25,11 +26,13 @@ const (
 
 // paceHeap sets the collector's pace to the heap that is in use until ctx ends:
 // a small one may grow by heapRoom, a larger one by its own size, as is usual,
-// and beyond heapWide by half of it.
+// and beyond heapWide by half of it. A pace that the operator sets by GOGC stays.
 // When a load is over, what it left is given back to the system, which the
 // collector by itself does late and in part.
 func paceHeap(ctx context.Context, k clock.Clock) {
-	eachCollection(ctx, setPace)
+	if os.Getenv("GOGC") == "" {
+		eachCollection(ctx, setPace)
+	}
 	heap := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	var before, given uint64 // allocated in all, at the last look and when memory was last given back
 	t := k.NewTimer()

@@ -17,8 +17,12 @@ const timerSlack = 1_000_000 // nanoseconds
 // coarsenTimers has this process begin anew with timerSlack, once: the runtime
 // starts the thread that matters before any code of ours, and nobody may change
 // another thread's slack without privileges. An exec keeps it, and the process
-// id. Where that fails everything works as well, at a higher price.
+// id. Where that fails, or the operator has PAWL_TIMER_SLACK=off, everything works as
+// well, at a higher price.
 func coarsenTimers() {
+	if os.Getenv("PAWL_TIMER_SLACK") == "off" {
+		return
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	now, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
