@@ -21,11 +21,11 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/infile", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
+	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/frugal", "internal/infile", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
-		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/infile", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
+		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/frugal", "internal/infile", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
 		"internal/clock", "internal/reach", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
 	}},
 	{dir: "cmd/pawl/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
@@ -40,6 +40,7 @@ var rooms = []room{
 	}},
 	{dir: "internal/clock"},
 	{dir: "internal/desk", may: []string{"internal/access", "internal/cell", "internal/locktable"}},
+	{dir: "internal/frugal", may: []string{"api"}},
 	{dir: "internal/hook", may: []string{"internal/clock", "api"}},
 	{dir: "internal/infile", may: []string{"internal/clock"}},
 	{dir: "internal/link", may: []string{"internal/access", "internal/desk", "internal/cell", "internal/locktable", "internal/wire", "api", "internal/clock", "guard"}},

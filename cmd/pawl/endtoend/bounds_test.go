@@ -18,6 +18,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/frugal"
 	"github.com/pawlproject/pawl/internal/infile"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -72,6 +73,7 @@ var bounds = map[string]any{
 	"authfile.ProofsMax":     authfile.ProofsMax,
 	"authfile.RightsMax":     authfile.RightsMax,
 	"authfile.LimitMax":      authfile.LimitMax,
+	"frugal.PartsMax":        frugal.PartsMax,
 	"infile.BytesMax":        infile.BytesMax,
 	"audit.QueueMax":         audit.QueueMax,
 
