@@ -167,6 +167,7 @@ var unexported = map[string]string{
 	"server.headerMax":       "cmd/pawl/server/server.go",
 	"server.idleMax":         "cmd/pawl/server/server.go",
 	"server.answersMax":      "cmd/pawl/server/server.go",
+	"etcdstore.answerMax":    "cmd/pawl/etcdstore/members.go",
 	"etcdstore.historyMax":   "cmd/pawl/etcdstore/look.go",
 	"etcdstore.firstMax":     "cmd/pawl/etcdstore/look.go",
 	"supervise.killAfterMax": "cmd/pawl/supervise/window.go",
@@ -174,6 +175,7 @@ var unexported = map[string]string{
 	"main.reachMax":          "cmd/pawl/client.go",
 	"main.keepMax":           "cmd/pawl/client.go",
 	"main.configMax":         "cmd/pawl/config.go",
+	"main.heardMax":          "cmd/pawl/trace_call.go",
 	"main.traceTimesMax":     "cmd/pawl/trace.go",
 }
 
