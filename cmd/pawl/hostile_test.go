@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -106,4 +109,63 @@ func TestHostileRecordsAreShown(t *testing.T) {
 			t.Errorf("%s: %v: %s", what, f.Damage, &out)
 		}
 	}
+}
+
+// Whatever a record holds, it is printed, and what does not read is damage or is shown by
+// its size.
+func FuzzPrintFound(f *testing.F) {
+	raw, _, err := store.SealBatch(&recordpb.Batch{Epoch: 1, Number: 1, Nonce: make([]byte, 16), Events: []*recordpb.Event{
+		{Kind: recordpb.Kind_KIND_GRANTED, Token: 7, Label: "a\x1b", Value: []byte("v"), Grants: []*recordpb.Grant{{Name: "n"}}, Done: []uint64{1}},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw, byte(0), false)
+	f.Add([]byte(`{"epoch":1e308,"node":null,"a":[[]]}`), byte(2), true)
+	f.Fuzz(func(t *testing.T, raw []byte, kind byte, asJSON bool) {
+		for _, sealed := range []bool{false, true} {
+			if sealed { // so that what is fuzzed is not the checksum
+				sum := sha256.Sum256(raw)
+				var err error
+				if raw, err = proto.Marshal(&recordpb.Sealed{Format: store.Format, Sum: sum[:], Body: raw}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found := &etcdstore.Found{}
+			switch kind % 4 {
+			case 0:
+				found.Kind = foundBatch
+			case 1:
+				found.Kind = foundChunk
+			case 2:
+				found.Kind = foundTenure
+			case 3:
+				found.Kind = foundPointer
+			}
+			found.Key, found.Value = "k", raw
+			var out bytes.Buffer
+			if err := printFound(&out, found, asJSON); err != nil {
+				t.Fatal(err)
+			}
+			if asJSON && !json.Valid(out.Bytes()) {
+				t.Errorf("no JSON: %q", out.Bytes())
+			}
+			if bytes.ContainsAny(out.Bytes(), "\x1b\x00\x07") {
+				t.Errorf("a terminal would obey: %q", out.Bytes())
+			}
+		}
+	})
+}
+
+// Whatever a configuration file holds, its values are taken or it is refused.
+func FuzzSetFlag(f *testing.F) {
+	f.Add([]byte("listen: a:1\nhttp-host: [a, b]\nactive-ttl: 3s\n"))
+	f.Add([]byte("a: &a [*a]\n<<: *a\nhttp-host: !!binary x\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = readConfig(newServe(), path) // it comes back
+	})
 }
