@@ -75,11 +75,11 @@ func LoadTLS(ca, cert, key string) (*tls.Config, error) {
 		return c, nil
 	}
 	load := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(cert, key)
+		pair, err := authority.Pair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
 		}
-		return &pair, nil
+		return pair, nil
 	}
 	if _, err := load(); err != nil {
 		return nil, fmt.Errorf("pawl: %w: %w", ErrInvalid, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/frugal"
 	"github.com/pawlproject/pawl/internal/reach"
 	"github.com/pawlproject/pawl/internal/session"
 )
@@ -212,7 +213,9 @@ func (c *Client) connect(server string) (*grpc.ClientConn, error) {
 		grpc.WithStaticConnWindowSize(windowSize),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax)),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax), grpc.ForceCodecV2(frugal.Codec()),
+		),
 	)...)
 }
 

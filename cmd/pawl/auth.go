@@ -13,6 +13,7 @@ import (
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/infile"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -106,7 +107,7 @@ the line "identities:".`,
 
 // addition is what the auth file gets, checked with all that is there.
 func addition(cmd *cobra.Command, file, entry string) (string, error) {
-	old, err := os.ReadFile(file)
+	old, _, err := infile.Read(file, authfile.BytesMax, clock.System().Wall())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", failed(exitOther, "--file: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/frugal"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/reach"
 )
@@ -98,7 +99,7 @@ func (c *client) at(server string) (*grpc.ClientConn, error) {
 		return nil, failed(exitUsage, "%v; --ca says what TLS is verified with", err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+server, append(options,
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax), grpc.ForceCodecV2(frugal.Codec())),
 		// A connection is asked for as often as a command asks.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: askAgain, Multiplier: 1, MaxDelay: askAgain},

@@ -2,22 +2,27 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/infile"
 )
 
 // notInConfig are the flags that make no sense in a file.
 var notInConfig = []string{"config", "help", "until-eof"}
 
+// configMax bounds a file of flags, in bytes.
+const configMax = 1 << 20
+
 // readConfig gives a command's flags the values of a YAML file, except for those
 // that stand on the command line.
 func readConfig(cmd *cobra.Command, path string) error {
-	raw, err := os.ReadFile(path)
+	raw, _, err := infile.Read(path, configMax, clock.System().Wall())
 	if err != nil {
 		return usage(cmd, "--config: %v", err)
 	}

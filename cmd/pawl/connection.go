@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -16,6 +15,8 @@ import (
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/infile"
 )
 
 const (
@@ -163,17 +164,9 @@ const secretMax = 64 << 10
 // readSecret reads a file that holds one secret and nothing else, but for the end
 // of the line.
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
+	raw, _, err := infile.Read(path, secretMax, clock.System().Wall())
 	if err != nil {
 		return "", err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, secretMax+1))
-	switch {
-	case err != nil:
-		return "", err
-	case len(raw) > secretMax:
-		return "", fmt.Errorf("%s has more than %d bytes", path, secretMax)
 	}
 	text := strings.TrimRight(string(raw), "\r\n")
 	if text == "" {

@@ -87,8 +87,9 @@ func (v *dumpFlags) run(cmd *cobra.Command) error {
 		if f.Kind == foundBatch {
 			batches++
 		}
+		err := printFound(out, &f, v.asJSON)
 		damage = append(damage, f.Damage)
-		return printFound(out, f, v.asJSON)
+		return err
 	})
 	if err := errors.Join(err, out.Flush()); err != nil {
 		return failed(exitUnavailable, "read the store: %v", err)

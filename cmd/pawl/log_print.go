@@ -42,7 +42,9 @@ type record struct {
 
 func (r *record) add(name string, value any) { r.fields = append(r.fields, field{name, value}) }
 
-func printFound(w io.Writer, f etcdstore.Found, asJSON bool) error {
+// printFound prints one key. Events that do not read, although the checksum fits, are
+// damage, and noted in f.
+func printFound(w io.Writer, f *etcdstore.Found, asJSON bool) error {
 	r := recordOf(f)
 	if asJSON {
 		return printRecordJSON(w, r)
@@ -126,7 +128,7 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 }
 
 // recordOf reads one key. What does not read is shown by its size alone.
-func recordOf(f etcdstore.Found) record {
+func recordOf(f *etcdstore.Found) record {
 	var r record
 	r.add("kind", string(f.Kind))
 	if f.Kind != foundMissing {
@@ -139,20 +141,20 @@ func recordOf(f etcdstore.Found) record {
 		addJSON(&r, f.Value)
 	case foundBatch:
 		r.add("number", decimal(f.Number))
-		if b, sum, err := store.OpenBatch(f.Value); err == nil {
-			r.add("epoch", decimal(b.Epoch))
-			r.add("durable", decimal(b.Durable))
-			r.add("previous", hex.EncodeToString(b.Previous))
-			r.add("sum", hex.EncodeToString(sum[:]))
-			r.events = events(b.Events)
+		if h, err := store.HeaderOf(f.Value); err == nil {
+			r.add("epoch", decimal(h.Epoch))
+			r.add("durable", decimal(h.Durable))
+			r.add("previous", hex.EncodeToString(h.Previous))
+			r.add("sum", hex.EncodeToString(h.Sum[:]))
+			r.addEvents(f, store.EachBatchEvent)
 		}
 	case foundChunk:
 		r.add("batch", decimal(f.Number))
-		if c, sum, err := store.OpenChunk(f.Value); err == nil {
-			r.add("index", c.Index)
-			r.add("last", c.Last)
-			r.add("sum", hex.EncodeToString(sum[:]))
-			r.events = events(c.Events)
+		if h, err := store.ChunkHeaderOf(f.Value); err == nil {
+			r.add("index", h.Index)
+			r.add("last", h.Last)
+			r.add("sum", hex.EncodeToString(h.Sum[:]))
+			r.addEvents(f, store.EachChunkEvent)
 		}
 	}
 	if f.Note != "" {
@@ -187,12 +189,17 @@ func addJSON(r *record, raw []byte) {
 	}
 }
 
-func events(list []*recordpb.Event) [][]field {
-	all := make([][]field, 0, len(list))
-	for _, e := range list {
-		all = append(all, fieldsOf(e.ProtoReflect()))
+// addEvents reads one event after the other: all at once, those of a megabyte can take
+// some two hundred.
+func (r *record) addEvents(f *etcdstore.Found, each func([]byte, func(*recordpb.Event) error) error) {
+	r.events = [][]field{}
+	err := each(f.Value, func(e *recordpb.Event) error {
+		r.events = append(r.events, fieldsOf(e.ProtoReflect()))
+		return nil
+	})
+	if err != nil && f.Damage == nil {
+		f.Damage = fmt.Errorf("%s %d: %w", f.Kind, f.Number, err)
 	}
-	return all
 }
 
 // hashes are the bytes that may be shown, since they are hashes; a value is its

@@ -104,9 +104,10 @@ func heldAs(l rest.LockBody, h rest.HolderBody) string {
 
 func tenths(d rest.Duration) string { return time.Duration(d).Round(100 * time.Millisecond).String() }
 
-// list visits every page.
+// list visits every page. Their names ascend, or a server that goes on for ever would
+// be listened to for ever.
 func list(ctx context.Context, c *client, q *linkpb.ListRequest, each func(rest.LockBody) error) error {
-	for {
+	for last := ""; ; {
 		var page *linkpb.ListResponse
 		err := c.read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
 			page, err = l.List(ctx, q)
@@ -115,13 +116,24 @@ func list(ctx context.Context, c *client, q *linkpb.ListRequest, each func(rest.
 		if err != nil {
 			return err
 		}
+		if n := len(page.GetLocks()); n > locktable.PageMax {
+			return fmt.Errorf("%s answers with %d names on a page; at most %d were expected", c.served, n, locktable.PageMax)
+		}
 		for _, l := range page.GetLocks() {
+			if l.GetName() <= last {
+				return fmt.Errorf("%s answers with the name %s after %s", c.served, shown(l.GetName()), shown(last))
+			}
+			last = l.GetName()
 			if err := each(lockBody(l)); err != nil {
 				return err
 			}
 		}
-		if q.PageToken = page.GetNextPageToken(); q.PageToken == "" {
+		before := q.PageToken
+		switch q.PageToken = page.GetNextPageToken(); {
+		case q.PageToken == "":
 			return nil
+		case q.PageToken == before:
+			return fmt.Errorf("%s answers with the same page again", c.served)
 		}
 	}
 }

@@ -110,6 +110,9 @@ type acquireOverHTTP struct {
 	Trace     bool           `json:"trace"`
 }
 
+// heardMax bounds the bytes of an answer over HTTP that is read.
+const heardMax = 1 << 20
+
 // webClient asks one server over HTTP.
 type webClient struct {
 	http.Client
@@ -167,7 +170,7 @@ func (c *webClient) ask(ctx context.Context, wait time.Duration, method, path st
 		return c.unreached(ctx, err)
 	}
 	defer a.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(a.Body, answerMax))
+	text, err := io.ReadAll(io.LimitReader(a.Body, heardMax))
 	if err != nil {
 		return c.unreached(ctx, err)
 	}

@@ -7,12 +7,14 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"sync"
 	"weak"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/infile"
 )
 
 // file is a file with authorities, as it was read last.
@@ -31,7 +33,7 @@ var files sync.Map // weak.Pointer[x509.CertPool] to *file
 // Load reads the certificates of a PEM file. It fails when the file cannot be read
 // or holds none.
 func Load(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, _, err := infile.Read(path, infile.BytesMax, clock.System().Wall())
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func Fresh(config *tls.Config) *tls.Config {
 func (f *file) read() *x509.CertPool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	text, err := os.ReadFile(f.path)
+	text, _, err := infile.Read(f.path, infile.BytesMax, clock.System().Wall())
 	if err != nil || bytes.Equal(text, f.text) {
 		return f.pool
 	}
@@ -76,6 +78,21 @@ func (f *file) read() *x509.CertPool {
 		f.text, f.pool = text, pool
 	}
 	return f.pool
+}
+
+// Pair reads a certificate and its key from PEM files.
+func Pair(cert, key string) (*tls.Certificate, error) {
+	now := clock.System().Wall()
+	c, _, err := infile.Read(cert, infile.BytesMax, now)
+	if err != nil {
+		return nil, err
+	}
+	k, _, err := infile.Read(key, infile.BytesMax, now)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(c, k)
+	return &pair, err
 }
 
 // Credentials are gRPC's for TLS, with Fresh authorities for every connection.

@@ -8,5 +8,5 @@
 //
 // It does not promise to notice a file that is half written: replace a file by
 // renaming another one over it. The authorities of the machine are read once, by
-// crypto/x509.
+// crypto/x509. What is read, Pair's files too, is bounded as package infile does it.
 package authority

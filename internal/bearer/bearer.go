@@ -7,13 +7,14 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pawlproject/pawl/internal/authority"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/infile"
 )
 
 // secretMax bounds the bytes of a credential.
@@ -31,12 +32,7 @@ func Check(secret string) error {
 // Read reads a file that holds a credential and nothing else, but for the end of
 // the line.
 func Read(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("credential: %w", err)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, secretMax+3))
+	raw, _, err := infile.Read(path, secretMax+3, clock.System().Wall())
 	if err != nil {
 		return "", fmt.Errorf("credential: %w", err)
 	}

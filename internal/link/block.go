@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net"
+	"os"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -25,14 +29,15 @@ const (
 // ErrHeaders is why a connection is closed whose header block is too large.
 var ErrHeaders = errors.New("the header block has too many frames or bytes")
 
-// Blocks returns c with connections on which header blocks are bounded.
-func Blocks(c credentials.TransportCredentials, k clock.Clock) credentials.TransportCredentials {
-	return &blocks{c, k}
+// Blocks returns c with connections on which header blocks are bounded. log is told
+// of those that are closed for it, once in spellGap.
+func Blocks(c credentials.TransportCredentials, k clock.Clock, log *slog.Logger) credentials.TransportCredentials {
+	return &blocks{c, &blockLog{clock: k, log: log}}
 }
 
 type blocks struct {
 	credentials.TransportCredentials
-	clock clock.Clock
+	log *blockLog
 }
 
 // ServerHandshake implements credentials.TransportCredentials. What it returns has
@@ -42,7 +47,7 @@ func (b *blocks) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return &blockConn{Conn: c, now: b.clock.Wall, skip: len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")}, info, nil
+	return &blockConn{Conn: c, log: b.log, skip: len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")}, info, nil
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
@@ -52,14 +57,40 @@ func (b *blocks) ClientHandshake(ctx context.Context, authority string, raw net.
 
 // Clone implements credentials.TransportCredentials.
 func (b *blocks) Clone() credentials.TransportCredentials {
-	return &blocks{b.TransportCredentials.Clone(), b.clock}
+	return &blocks{b.TransportCredentials.Clone(), b.log}
+}
+
+// blockLog tells the operator of connections that are closed for a header block.
+type blockLog struct {
+	clock clock.Clock
+	log   *slog.Logger
+
+	mu sync.Mutex
+	// untold counts the connections that were closed since the last line, which was
+	// written at last. ever: there was one.
+	untold int
+	ever   bool
+	last   clock.Reading
+}
+
+// closed notes that a connection is closed, and why.
+func (l *blockLog) closed(remote net.Addr, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	if l.ever && now.Longer(l.last) < spellGap {
+		l.untold++
+		return
+	}
+	l.log.Warn("a connection is closed for its header block", "remote", remote.String(), "error", why, "closed_before", l.untold)
+	l.untold, l.ever, l.last = 0, true, now
 }
 
 // blockConn follows the frames that a client sends. Reads are by one goroutine at a
 // time.
 type blockConn struct {
 	net.Conn
-	now func() time.Time
+	log *blockLog
 	// skip is what is left of the preface or of a frame's payload, head what is there
 	// of the next frame's head.
 	skip int
@@ -89,7 +120,11 @@ func (c *blockConn) Read(b []byte) (int, error) {
 		}
 	}
 	n, err := c.Conn.Read(b)
+	if c.open && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.log.closed(c.RemoteAddr(), fmt.Errorf("the header block did not end within %v", BlockMax)) // gRPC closes it
+	}
 	if follow := c.follow(b[:n]); follow != nil {
+		c.log.closed(c.RemoteAddr(), follow)
 		_ = c.Conn.Close() // gRPC would, when it has read what is there
 		return 0, follow
 	}
@@ -137,7 +172,7 @@ func (c *blockConn) frame() error {
 		c.open = false
 		return c.SetReadDeadline(time.Time{})
 	case !ends && !c.open:
-		c.open, c.until = true, c.now().Add(BlockMax)
+		c.open, c.until = true, c.log.clock.Wall().Add(BlockMax)
 	}
 	return nil
 }

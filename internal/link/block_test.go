@@ -2,7 +2,9 @@ package link
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -42,7 +44,7 @@ func TestHeaderBlocksAreBounded(t *testing.T) {
 		for _, portion := range []int{1 << 20, 7} {
 			synctest.Test(t, func(t *testing.T) {
 				client, raw := net.Pipe()
-				c, _, err := Blocks(insecure.NewCredentials(), clock.Bubble()).ServerHandshake(raw)
+				c, _, err := Blocks(insecure.NewCredentials(), clock.Bubble(), slog.New(slog.DiscardHandler)).ServerHandshake(raw)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -75,4 +77,66 @@ func TestHeaderBlocksAreBounded(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The operator is told which connections are closed for a header block, and why: one
+// line a minute, with how many there were in between.
+func TestConnectionsClosedForHeaderBlocksAreLogged(t *testing.T) {
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	begun := preface + frameOf(frameHeaders, 0, 10)
+	tooMany := begun + strings.Repeat(frameOf(frameContinuation, 0, 0), blockFrames)
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+		creds := Blocks(insecure.NewCredentials(), clock.Bubble(), log)
+		told := func(sent string, hangUp bool) string {
+			t.Helper()
+			lines.Reset()
+			client, raw := net.Pipe()
+			defer client.Close()
+			c, _, err := creds.Clone().ServerHandshake(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			go func() {
+				_, _ = io.WriteString(client, sent)
+				if hangUp {
+					client.Close()
+				}
+			}()
+			for buf := make([]byte, 32<<10); err == nil; {
+				_, err = c.Read(buf)
+			}
+			return lines.String()
+		}
+		line := func(why string, before int) string {
+			return fmt.Sprintf("level=WARN msg=\"a connection is closed for its header block\" remote=pipe error=%q closed_before=%d\n", why, before)
+		}
+		const unended = "the header block did not end within 10s"
+		for i, step := range []struct {
+			sent   string
+			hangUp bool
+			later  time.Duration
+			said   string
+		}{
+			{preface, true, 0, ""},
+			{begun, true, 0, ""},
+			{tooMany, false, 0, line(ErrHeaders.Error(), 0)},
+			{tooMany, false, 0, ""},
+			{begun, false, 0, ""},
+			{tooMany, false, spellGap, line(ErrHeaders.Error(), 2)},
+			{begun, false, spellGap, line(unended, 0)},
+		} {
+			time.Sleep(step.later)
+			if said := told(step.sent, step.hangUp); said != step.said {
+				t.Errorf("%d: the log says %q, expected %q", i, said, step.said)
+			}
+		}
+	})
 }

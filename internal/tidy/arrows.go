@@ -21,26 +21,28 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
+	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/frugal", "internal/infile", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
-		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
+		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/frugal", "internal/infile", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
 		"internal/clock", "internal/reach", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
 	}},
 	{dir: "cmd/pawl/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
-	{dir: "cmd/pawl/etcdstore", may: []string{"internal/authority", "internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/reach"}},
+	{dir: "cmd/pawl/etcdstore", may: []string{"internal/authority", "internal/infile", "internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/reach"}},
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
 	{dir: "internal/access"},
-	{dir: "internal/authority"},
-	{dir: "internal/bearer", may: []string{"internal/authority"}},
+	{dir: "internal/authority", may: []string{"internal/infile", "internal/clock"}},
+	{dir: "internal/bearer", may: []string{"internal/authority", "internal/infile", "internal/clock"}},
 	{dir: "internal/cell", may: []string{
 		"internal/locktable", "internal/store", "api", "internal/clock", "guard",
 	}},
 	{dir: "internal/clock"},
 	{dir: "internal/desk", may: []string{"internal/access", "internal/cell", "internal/locktable"}},
+	{dir: "internal/frugal", may: []string{"api"}},
 	{dir: "internal/hook", may: []string{"internal/clock", "api"}},
+	{dir: "internal/infile", may: []string{"internal/clock"}},
 	{dir: "internal/link", may: []string{"internal/access", "internal/desk", "internal/cell", "internal/locktable", "internal/wire", "api", "internal/clock", "guard"}},
 	{dir: "internal/locktable", may: []string{"api", "guard"}},
 	{dir: "internal/planted"},

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/infile"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -21,6 +22,10 @@ import (
 const (
 	BytesMax      = 8 << 20
 	IdentitiesMax = 10_000
+	// SeparatorsMax bounds what parts the values of a file: line ends, dashes, commas,
+	// colons, question marks and opening brackets. A value of two bytes takes some 300
+	// in memory while a file is read.
+	SeparatorsMax = 1_000_000
 	// NameMax bounds the bytes of an identity's name.
 	NameMax = 128
 	// ProofsMax bounds the credentials of an identity, and its certificates.
@@ -36,7 +41,7 @@ const (
 // do everything. The group of root's file may read it: a server that has no fixed
 // user (DynamicUser= of systemd) reads it so.
 func Read(path string, now time.Time) (p *access.Policy, open bool, err error) {
-	raw, st, err := Bytes(path, BytesMax, now)
+	raw, st, err := infile.Read(path, BytesMax, now)
 	if err != nil {
 		return nil, false, err
 	}
@@ -56,6 +61,9 @@ func Parse(raw []byte) (*access.Policy, error) {
 	if len(raw) > BytesMax {
 		return nil, fmt.Errorf("more than %d bytes", BytesMax)
 	}
+	if separators(raw) > SeparatorsMax {
+		return nil, fmt.Errorf("more than %d line ends, dashes, commas, colons, question marks and opening brackets", SeparatorsMax)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err != nil {
@@ -73,6 +81,22 @@ func Parse(raw []byte) (*access.Policy, error) {
 		return nil, r.err
 	}
 	return access.NewPolicy(entries...)
+}
+
+// separators counts what parts values from each other. A dash parts them in front of
+// a blank alone.
+func separators(raw []byte) (n int) {
+	for i, b := range raw {
+		switch b {
+		case '\n', ',', ':', '?', '[', '{':
+			n++
+		case '-':
+			if i+1 == len(raw) || raw[i+1] <= ' ' {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // reader walks the nodes of a file. The first error stays.

@@ -2,8 +2,10 @@ package authfile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -136,6 +138,36 @@ func TestBoundsOfAFile(t *testing.T) {
 		if _, err := Parse([]byte(text)); (err == nil) != ok {
 			t.Errorf("%d bytes, %.60s…: %v", len(text), text, err)
 		}
+	}
+}
+
+// A file of the greatest size that consists of tiny values alone is refused before
+// each of them takes a hundred times its room.
+func TestTinyValuesAreBounded(t *testing.T) {
+	for _, tiny := range []string{"?\n", "a,", "[],", "- ", "-\r", "- \n", "{},", ":\n", "# x\n- name: a\n"} {
+		raw := []byte("identities: [" + strings.Repeat(tiny, (BytesMax-13)/len(tiny)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Parse(raw)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "more than 1000000") || took > 1<<20 {
+			t.Errorf("%q: %d bytes were allocated, %v", tiny, took, err)
+		}
+	}
+	// Every identity that there may be, with ten rights.
+	var text strings.Builder
+	text.WriteString(Head)
+	for i := range IdentitiesMax {
+		fmt.Fprintf(&text, "  - name: identity-%d\n    credentials: [%q]\n    rights:\n", i, access.DigestOf(fmt.Sprint(i)).String())
+		for j := range 10 {
+			fmt.Fprintf(&text, "    - {prefix: p-%d/%d/, allow: [read, hold]}\n", i, j)
+		}
+	}
+	if text.Len() > BytesMax {
+		t.Fatalf("%d bytes", text.Len())
+	}
+	if p, err := Parse([]byte(text.String())); err != nil || p.Len() != IdentitiesMax {
+		t.Error(err)
 	}
 }
 

@@ -13,7 +13,7 @@
 // key, name or proof that is there twice, a value of another type, an alias, a
 // second document, and anything beyond the bounds is an error that names the line.
 // What it says never repeats a credential. Reading comes to an end, whatever stands
-// at the path (Bytes).
+// at the path (infile.Read).
 //
 // It does not promise that what the file says is wise, and it does not watch it:
 // the server reads it again when it is told to.

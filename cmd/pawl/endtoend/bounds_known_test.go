@@ -65,7 +65,6 @@ var inside = map[string]string{
 	"pawl.valueMax":           "locktable.ValueMax",
 	"pgguard.rollbackMax":     "one rollback",
 	"server.askMax":           "one question who listens at an address",
-	"server.pemMax":           "authfile.BytesMax, for certificates",
 	"server.statusMax":        "one question while metrics are collected",
 	"supervise.outboxMax":     "lines between two processes of one run",
 	"supervise.removeTries":   "tries to remove a control group",

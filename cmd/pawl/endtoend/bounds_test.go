@@ -18,6 +18,8 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/rest"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/frugal"
+	"github.com/pawlproject/pawl/internal/infile"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/session"
@@ -65,11 +67,14 @@ var bounds = map[string]any{
 	"access.CredentialMax":   access.CredentialMax,
 
 	"authfile.BytesMax":      authfile.BytesMax,
+	"authfile.SeparatorsMax": authfile.SeparatorsMax,
 	"authfile.IdentitiesMax": authfile.IdentitiesMax,
 	"authfile.NameMax":       authfile.NameMax,
 	"authfile.ProofsMax":     authfile.ProofsMax,
 	"authfile.RightsMax":     authfile.RightsMax,
 	"authfile.LimitMax":      authfile.LimitMax,
+	"frugal.PartsMax":        frugal.PartsMax,
+	"infile.BytesMax":        infile.BytesMax,
 	"audit.QueueMax":         audit.QueueMax,
 
 	"link.StreamsPerConnection": link.StreamsPerConnection,
@@ -119,7 +124,7 @@ var unexported = map[string]string{
 	"server.filesKept":      "cmd/pawl/server/connections.go",
 	"audit.queuedMax":       "cmd/pawl/audit/log.go",
 	"audit.writeMax":        "cmd/pawl/audit/log.go",
-	"authfile.arriveMax":    "cmd/pawl/authfile/bytes.go",
+	"infile.arriveMax":      "internal/infile/infile.go",
 	"cell.openMax":          "internal/cell/step.go",
 	"cell.roomyMin":         "internal/cell/step_waiting.go",
 	"cell.heldMax":          "internal/cell/step_waiting.go",
@@ -163,12 +168,15 @@ var unexported = map[string]string{
 	"server.headerMax":       "cmd/pawl/server/server.go",
 	"server.idleMax":         "cmd/pawl/server/server.go",
 	"server.answersMax":      "cmd/pawl/server/server.go",
+	"etcdstore.answerMax":    "cmd/pawl/etcdstore/members.go",
 	"etcdstore.historyMax":   "cmd/pawl/etcdstore/look.go",
 	"etcdstore.firstMax":     "cmd/pawl/etcdstore/look.go",
 	"supervise.killAfterMax": "cmd/pawl/supervise/window.go",
 	"main.callMax":           "cmd/pawl/client.go",
 	"main.reachMax":          "cmd/pawl/client.go",
 	"main.keepMax":           "cmd/pawl/client.go",
+	"main.configMax":         "cmd/pawl/config.go",
+	"main.heardMax":          "cmd/pawl/trace_call.go",
 	"main.traceTimesMax":     "cmd/pawl/trace.go",
 }
 

@@ -68,11 +68,11 @@ func (t TLS) config() (*tls.Config, error) {
 		return c, nil
 	}
 	present := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		pair, err := authority.Pair(t.Cert, t.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%w: read the certificate: %v", ErrFiles, err)
 		}
-		return &pair, nil
+		return pair, nil
 	}
 	if _, err := present(); err != nil {
 		return nil, err

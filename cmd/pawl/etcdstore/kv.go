@@ -37,6 +37,9 @@ func (k kv) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	if res.Succeeded {
 		branch = t.Then
 	}
+	if len(res.Responses) != len(branch) {
+		return kvlog.Result{}, fmt.Errorf("%s: etcd answers %d of %d operations", t.What, len(res.Responses), len(branch))
+	}
 	for i, op := range branch {
 		if op.Kind != kvlog.OpGet {
 			continue
@@ -58,8 +61,18 @@ func (k kv) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 		return kvlog.Page{}, fmt.Errorf("read from %s: %w", q.From, translate(err))
 	}
 	page := kvlog.Page{More: res.More, Seen: seen(res.Header)}
-	for _, found := range res.Kvs {
-		page.Pairs = append(page.Pairs, pair(found))
+	// Whoever reads on begins behind the last key: one that does not lie behind the one
+	// before it would be read for ever.
+	last := ""
+	for i, found := range res.Kvs {
+		p := pair(found)
+		if p.Key < q.From || p.Key >= q.To || i > 0 && p.Key <= last {
+			return kvlog.Page{}, fmt.Errorf("read from %s: etcd answers with the key %.80q, out of its order", q.From, p.Key)
+		}
+		page.Pairs, last = append(page.Pairs, p), p.Key
+	}
+	if page.More && len(page.Pairs) == 0 {
+		return kvlog.Page{}, fmt.Errorf("read from %s: etcd answers with no key and says that there are more", q.From)
 	}
 	return page, nil
 }

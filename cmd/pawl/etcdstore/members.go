@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -136,13 +135,16 @@ func (m *members) close() error {
 	return err
 }
 
-// answerMax bounds an answer: a page of batches and what lies around them.
-var answerMax = grpc.MaxCallRecvMsgSize(math.MaxInt32)
+// answerMax bounds an answer, in bytes: a page of the largest batches, and of the
+// largest values that an etcd takes where nobody set another limit.
+const answerMax = 256 << 20
+
+var answered = grpc.MaxCallRecvMsgSize(answerMax)
 
 // Txn implements service.
 func (m *members) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	return ask(ctx, m, m.limit(sizeOf(r)), func(ctx context.Context, to *member) (*pb.TxnResponse, error) {
-		return to.kv.Txn(ctx, r, answerMax)
+		return to.kv.Txn(ctx, r, answered)
 	})
 }
 
@@ -151,7 +153,7 @@ func (m *members) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, e
 func (m *members) Range(ctx context.Context, r *pb.RangeRequest) (res *pb.RangeResponse, err error) {
 	for try := range doublings + 1 {
 		res, err = ask(ctx, m, m.limit(0)<<try, func(ctx context.Context, to *member) (*pb.RangeResponse, error) {
-			return to.kv.Range(ctx, r, answerMax)
+			return to.kv.Range(ctx, r, answered)
 		})
 		if err == nil || ctx.Err() != nil || status.Code(err) != codes.DeadlineExceeded {
 			return res, err

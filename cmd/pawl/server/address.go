@@ -87,7 +87,8 @@ func pawlAt(address string) bool {
 	if err != nil {
 		return false
 	}
-	res, err := http.DefaultClient.Do(r)
+	// One that sends elsewhere is not who listens there.
+	res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
 	if err != nil {
 		return false
 	}

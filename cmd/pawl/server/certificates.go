@@ -14,9 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pawlproject/pawl/cmd/pawl/authfile"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/infile"
 )
 
 // Files are the paths of a server's certificate, of its key, and of the
@@ -70,16 +70,13 @@ func loadCertificates(files Files, k clock.Clock, log *slog.Logger, gate *access
 	return c, nil
 }
 
-// pemMax bounds the bytes of each file.
-const pemMax = 8 << 20
-
 func (f Files) read(now time.Time) (*material, error) {
 	m := &material{}
-	cert, _, err := authfile.Bytes(f.Cert, pemMax, now)
+	cert, _, err := infile.Read(f.Cert, infile.BytesMax, now)
 	if err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
-	key, _, err := authfile.Bytes(f.Key, pemMax, now)
+	key, _, err := infile.Read(f.Key, infile.BytesMax, now)
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
@@ -89,7 +86,7 @@ func (f Files) read(now time.Time) (*material, error) {
 	if f.ClientCA == "" {
 		return m, nil
 	}
-	if m.clientCA, _, err = authfile.Bytes(f.ClientCA, pemMax, now); err != nil {
+	if m.clientCA, _, err = infile.Read(f.ClientCA, infile.BytesMax, now); err != nil {
 		return nil, fmt.Errorf("authorities of clients: %w", err)
 	}
 	if m.clients, err = authorities(m.clientCA); err != nil {

@@ -168,7 +168,7 @@ func (s *security) grpcOptions(l *link.Server) []grpc.ServerOption {
 	if s.certs != nil {
 		creds = credentials.NewTLS(s.certs.config("h2"))
 	}
-	return append(link.ServerOptions(), l.Turnstile(), grpc.Creds(link.Blocks(creds, s.clock)))
+	return append(link.ServerOptions(), l.Turnstile(), grpc.Creds(link.Blocks(creds, s.clock, s.log)))
 }
 
 // webTLS is that of the HTTP front; nil: none.

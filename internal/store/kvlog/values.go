@@ -83,7 +83,7 @@ func decodeTenure(raw []byte) (tenureValue, error) {
 		return v, fmt.Errorf("%w: the tenure has format %d where %d was expected", store.ErrDamaged, v.Format, store.Format)
 	}
 	if v.Epoch == 0 || v.Epoch == math.MaxUint64 || len(v.Nonce) != len(store.Nonce{}) || v.ActiveTTL < 0 {
-		return v, fmt.Errorf("%w: the tenure does not read as one: %q", store.ErrDamaged, raw)
+		return v, fmt.Errorf("%w: the tenure does not read as one: %.200q", store.ErrDamaged, raw)
 	}
 	return v, nil
 }
@@ -112,7 +112,7 @@ func decodePointer(p Pair) (pointerValue, error) {
 		return v, fmt.Errorf("%w: the snapshot's key has format %d where %d was expected", store.ErrDamaged, v.Format, store.Format)
 	}
 	if v.Batch == 0 || v.Chunks == 0 || len(v.Sum) != len(store.Sum{}) {
-		return v, fmt.Errorf("%w: the snapshot's key does not read as one: %q", store.ErrDamaged, p.Value)
+		return v, fmt.Errorf("%w: the snapshot's key does not read as one: %.200q", store.ErrDamaged, p.Value)
 	}
 	return v, nil
 }

@@ -1,4 +1,4 @@
-package authfile
+package infile
 
 import (
 	"errors"
@@ -10,14 +10,17 @@ import (
 	"time"
 )
 
+// BytesMax bounds a file of certificates, or of a key, in bytes.
+const BytesMax = 8 << 20
+
 // arriveMax bounds the wait for a pipe.
 const arriveMax = 10 * time.Second
 
-// Bytes reads a file that an operator names, of at most so many bytes; now is the
-// wall time. It comes back whatever is put there: a pipe is read until its end, or
-// for ten seconds; a device, a folder or a socket is an error.
-func Bytes(path string, most int64, now time.Time) (raw []byte, st fs.FileInfo, err error) {
-	// Opened so, a pipe to which nobody writes is empty instead of waited for.
+// Read reads a file that somebody names, of at most so many bytes; now is the wall
+// time. It comes back whatever is put there: a pipe is read until its end, or for ten
+// seconds; one without a byte, a device, a folder or a socket is an error.
+func Read(path string, most int64, now time.Time) (raw []byte, st fs.FileInfo, err error) {
+	// Opened so, a pipe to which nobody writes has ended instead of being waited for.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
@@ -36,6 +39,8 @@ func Bytes(path string, most int64, now time.Time) (raw []byte, st fs.FileInfo, 
 		return nil, nil, fmt.Errorf("%s: a pipe that did not end within %v", path, arriveMax)
 	case err != nil:
 		return nil, nil, err
+	case len(raw) == 0 && st.Mode().Type() != 0:
+		return nil, nil, fmt.Errorf("%s: a pipe that nobody has written to", path)
 	case int64(len(raw)) > most:
 		return nil, nil, fmt.Errorf("%s: more than %d bytes", path, most)
 	}

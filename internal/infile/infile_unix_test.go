@@ -1,6 +1,6 @@
 //go:build unix
 
-package authfile
+package infile
 
 import (
 	"os"
@@ -14,7 +14,7 @@ import (
 
 // Whatever stands at the path, reading comes back: a reload that hangs would leave
 // in force what was taken from somebody.
-func TestBytesComesBack(t *testing.T) {
+func TestReadComesBack(t *testing.T) {
 	dir, now := t.TempDir(), clock.System().Wall()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"unwritten", "silent"} {
@@ -30,16 +30,16 @@ func TestBytesComesBack(t *testing.T) {
 	if err := os.WriteFile(at("file"), []byte("12345"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if raw, st, err := Bytes(at("file"), 5, now); err != nil || string(raw) != "12345" || st.Mode().Perm() != 0o640 {
+	if raw, st, err := Read(at("file"), 5, now); err != nil || string(raw) != "12345" || st.Mode().Perm() != 0o640 {
 		t.Errorf("%q, %v, %v", raw, st, err)
 	}
-	if raw, _, err := Bytes(at("unwritten"), 5, now); err != nil || len(raw) != 0 {
+	if raw, _, err := Read(at("unwritten"), 5, now); err == nil || !strings.Contains(err.Error(), "nobody has written") {
 		t.Errorf("a pipe that nobody writes to: %q, %v", raw, err)
 	}
 	for path, said := range map[string]string{
 		at("silent"): "did not end", at("file"): "more than 4", dir: "neither a file", "/dev/zero": "neither a file", at("none"): "no such file",
 	} {
-		if _, _, err := Bytes(path, 4, now.Add(-arriveMax)); err == nil || !strings.Contains(err.Error(), said) {
+		if _, _, err := Read(path, 4, now.Add(-arriveMax)); err == nil || !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: %v; %q was expected", path, err, said)
 		}
 	}
