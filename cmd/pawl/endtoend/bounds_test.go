@@ -50,8 +50,11 @@ var bounds = map[string]any{
 
 	"locktable.IdentityShare": locktable.IdentityShare,
 
-	"cell.QueuedDefault": cell.QueuedDefault,
-	"cell.QueuedKept":    cell.QueuedKept,
+	"cell.QueuedDefault":     cell.QueuedDefault,
+	"cell.QueuedKept":        cell.QueuedKept,
+	"cell.QueuedBytesMax":    cell.QueuedBytesMax,
+	"cell.QueuedBytesKept":   cell.QueuedBytesKept,
+	"cell.AllQueuedBytesMax": cell.AllQueuedBytesMax,
 
 	"access.StreamsDefault":  access.StreamsDefault,
 	"access.StreamsMax":      access.StreamsMax,
@@ -112,6 +115,7 @@ var unexported = map[string]string{
 	"rest.answerWait":       "cmd/pawl/rest/front.go",
 	"cell.queuedMax":        "internal/cell/intake.go",
 	"cell.lineMax":          "internal/cell/intake.go",
+	"cell.keptBytesMax":     "internal/cell/intake.go",
 	"cell.turnMax":          "internal/cell/intake.go",
 	"cell.floodMin":         "internal/cell/intake.go",
 	"cell.urgentMax":        "internal/cell/intake.go",
