@@ -40,13 +40,21 @@ func (q *queue) leaves(s *server, reply *locktable.Reply) {
 	}
 	switch a := reply.Answer.(type) {
 	case locktable.Waiting:
+		if on, ok := reply.To.(*call); ok {
+			q.repeats(on, a.Place)
+		}
 		q.remove(reply.To, reply.Number)
 		x := &waiting{to: reply.To, number: reply.Number, place: a.Place, told: r.world.now}
 		if on, ok := reply.To.(*stream); ok {
 			x.request = q.requests[asked{session: on.session, number: reply.Number}]
 		}
 		q.all = append(q.all, x)
-	case locktable.Granted, locktable.Refused:
+	case locktable.Refused:
+		if on, ok := reply.To.(*call); !ok || on.overdue || a.Reason != locktable.Cancelled {
+			q.remove(reply.To, reply.Number)
+		}
+		// Otherwise it was asked again on another connection: the place is that one's.
+	case locktable.Granted:
 		q.remove(reply.To, reply.Number)
 	}
 }
