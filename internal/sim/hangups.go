@@ -73,6 +73,15 @@ func (r *referee) grantedToNobody(x *entry, lease locktable.ID) {
 	}
 }
 
+// asked takes in that a server has decided these acquires.
+func (q *queue) asked(acquires []locktable.Command) {
+	for _, c := range acquires {
+		if a, ok := c.(locktable.Acquire); ok && a.RequestKey != (locktable.ID{}) {
+			q.askers[a.RequestKey] = a.Ref
+		}
+	}
+}
+
 // repeats takes in that a request without a stream waits at a place. When the same
 // request waited before, on another connection, it is the same place, unless that was
 // given up.

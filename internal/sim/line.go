@@ -18,6 +18,8 @@ type queue struct {
 	all     []*waiting
 	// requests are those of streams, by every number that they had.
 	requests map[asked]*request
+	// askers are the calls that asked last under each request id, as a server decided it.
+	askers map[locktable.ID]locktable.Ref
 }
 
 type waiting struct {
@@ -87,6 +89,11 @@ func (x *waiting) stands(r *referee) (want *wish, key locktable.ID, ok bool) {
 			return nil, key, false
 		}
 		a := to.command.(locktable.Acquire)
+		if a.RequestKey != (locktable.ID{}) && r.line.askers[a.RequestKey] != locktable.Ref(to) {
+			// It is told that the request was repeated on another connection, which may be
+			// one of before whose request was late.
+			return nil, key, false
+		}
 		if r.ledger.byLease[a.Lease] != nil {
 			return nil, key, false
 		}

@@ -90,7 +90,7 @@ func newReferee(w *World) *referee {
 		void: map[locktable.ID]time.Duration{}, from: map[locktable.Ref]*reign{}, granter: map[guard.Token]*reign{},
 		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{}, hungUp: map[locktable.ID]time.Duration{},
 	}
-	r.ledger, r.line, r.times = newLedger(r), queue{referee: r, requests: map[asked]*request{}}, newTimes(r)
+	r.ledger, r.line, r.times = newLedger(r), queue{referee: r, requests: map[asked]*request{}, askers: map[locktable.ID]locktable.Ref{}}, newTimes(r)
 	r.observers = newObservers(r)
 	r.promises = newPromises(r)
 	return r
