@@ -124,6 +124,8 @@ var unexported = map[string]string{
 	"audit.writeMax":        "cmd/pawl/audit/log.go",
 	"authfile.arriveMax":    "cmd/pawl/authfile/bytes.go",
 	"cell.openMax":          "internal/cell/step.go",
+	"cell.openBytesMax":     "internal/cell/step.go",
+	"cell.listedMax":        "internal/cell/step_waiting.go",
 	"cell.roomyMin":         "internal/cell/step_waiting.go",
 	"cell.heldMax":          "internal/cell/step_waiting.go",
 	"locktable.changedMax":  "internal/locktable/changed.go",
