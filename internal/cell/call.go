@@ -14,11 +14,18 @@ type call struct {
 	state  atomic.Int32
 	// trace is that of the answer, when one was asked for.
 	trace *Trace
-	// queued and withdrawn belong to the intake: the acquire waits in it to be
-	// decided; nobody wants it decided any more.
-	queued, withdrawn bool
+	// queued belongs to the intake.
+	queued queued
 	// late takes an answer that came when nobody waited any more.
 	late func(locktable.Answer)
+}
+
+// queued is the acquire of a call that waits in the intake to be decided. It is nil
+// when nobody wants it decided any more; crowd is nil when it does not wait.
+type queued struct {
+	acquire locktable.Command
+	crowd   *crowd
+	bytes   int
 }
 
 const (

@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"container/list"
+	"slices"
 	"sync"
 
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -19,6 +20,15 @@ const (
 	QueuedDefault = 1 << 14
 	QueuedKept    = 1 << 8
 	lineMax       = 1 << 14
+	// AllQueuedBytesMax bounds the bytes of the acquires that wait to be decided, and
+	// QueuedBytesMax those of an identity with a name. keptBytesMax of all are for such
+	// identities as have QueuedBytesKept or less waiting: that is room for two acquires
+	// of the largest size, or for QueuedKept ordinary ones, when others have filled the
+	// rest. 256 identities may use it up at once.
+	AllQueuedBytesMax = 256 << 20
+	QueuedBytesMax    = 64 << 20
+	QueuedBytesKept   = 256 << 10
+	keptBytesMax      = 64 << 20
 	// floodMin is how many urgent commands make streams wait before they are read
 	// again.
 	floodMin = 2 * turnMax
@@ -26,6 +36,9 @@ const (
 	// held up itself, and not those who stand in line behind it.
 	urgentMax = turnMax
 )
+
+// tooMuchQueued is why an acquire is refused for which there is no room.
+const tooMuchQueued = "too many acquires, or too many bytes of them, wait to be decided"
 
 // intake is where commands gather. Two ways lead in: urgent ones (renew,
 // release, cancel, close, reads) are never refused; acquires stand in one line
@@ -47,6 +60,7 @@ type intake struct {
 	crowds   map[string]*crowd
 	ring     []*crowd // those who wait, in their turn
 	queued   int
+	bytes    int // of the acquires that wait
 	spare    []locktable.Command
 }
 
@@ -56,6 +70,9 @@ type crowd struct {
 	unary    line // of everything without a stream
 	lines    []*line
 	queued   int
+	bytes    int // of its acquires that wait
+	// listed: it is in the ring.
+	listed bool
 	// urgent is the weight of its urgent commands, decided ones left out; held are
 	// the reservations of those who wait for room for more, in their turn.
 	urgent int
@@ -75,8 +92,16 @@ type line struct {
 	identity string
 	// limit of the identity; 0: the default.
 	limit  int
-	items  []locktable.Command
+	items  []item
 	listed bool
+}
+
+// item is an acquire in a line. That of a call is with the call, which may withdraw
+// it.
+type item struct {
+	command locktable.Command
+	call    *call
+	bytes   int
 }
 
 func newIntake() *intake {
@@ -186,17 +211,29 @@ func (in *intake) crowd(identity string) *crowd {
 	return k
 }
 
-// queue takes in what there is room for, and lets go of the lock.
+// queue takes in what there is room for, and lets go of the lock. It takes the first
+// ones: what comes behind one that was refused is refused, too.
 func (in *intake) queue(k *crowd, l *line, all []locktable.Acquire) (refused []locktable.Acquire) {
 	room := in.room(k, l, len(all))
 	for i := range all[:room] {
-		l.items = append(l.items, all[i])
-		if x, unary := all[i].Ref.(*call); unary {
-			x.queued = true
+		size := bytesOf(&all[i])
+		if !in.fits(k, size) {
+			room = i
+			break
 		}
+		in.bytes += size
+		k.bytes += size
+		x := item{command: all[i], bytes: size}
+		if of, unary := all[i].Ref.(*call); unary {
+			of.queued = queued{acquire: x.command, crowd: k, bytes: size}
+			x = item{call: of}
+		}
+		l.items = append(l.items, x)
 	}
 	in.queued += room
-	if k.queued += room; room > 0 && k.queued == room {
+	k.queued += room
+	if room > 0 && !k.listed {
+		k.listed = true
 		in.ring = append(in.ring, k)
 	}
 	if room > 0 && !l.listed {
@@ -210,13 +247,71 @@ func (in *intake) queue(k *crowd, l *line, all []locktable.Acquire) (refused []l
 	return all[room:]
 }
 
+// acquireBytes is about what an acquire takes up beside its texts, nameBytes a name.
+const (
+	acquireBytes = 512
+	nameBytes    = 16
+)
+
+// bytesOf is what an acquire takes up while it waits. It may be one that is too large
+// to be granted: that is found when it is decided.
+func bytesOf(a *locktable.Acquire) int {
+	n := acquireBytes + len(a.Label) + len(a.Value) + len(a.Salt) + nameBytes*len(a.Names)
+	for _, name := range a.Names {
+		n += len(name)
+	}
+	return n
+}
+
+// fits reports whether there is room for so many bytes more.
+func (in *intake) fits(k *crowd, more int) bool {
+	own, all := k.bytes+more, in.bytes+more
+	if k.identity != "" && own <= QueuedBytesKept {
+		return all <= AllQueuedBytesMax
+	}
+	return all <= AllQueuedBytesMax-keptBytesMax && (k.identity == "" || own <= QueuedBytesMax)
+}
+
+// unload gives back the room of bytes that wait no more.
+func (in *intake) unload(k *crowd, bytes int) {
+	k.bytes -= bytes
+	in.bytes -= bytes
+}
+
 // withdraw takes back an acquire that has not been decided; false: it has been,
-// or is about to be, and an urgent Cancel comes after it.
+// or is about to be, and an urgent Cancel comes after it. Its place in the line stays
+// and counts as an acquire until its turn comes; it holds nothing.
 func (in *intake) withdraw(x *call) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	x.withdrawn = x.queued
-	return x.queued
+	q := &x.queued
+	if q.crowd == nil {
+		return false
+	}
+	if q.acquire != nil && !in.shut {
+		in.unload(q.crowd, q.bytes)
+	}
+	q.acquire, q.bytes = nil, 0
+	return true
+}
+
+// drop takes back what is left in the line of a stream that has ended. It would be
+// decided without effect: the client asks again on its next stream.
+func (in *intake) drop(l *line) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.shut || !l.listed {
+		return
+	}
+	k := in.crowd(l.identity)
+	for i := range l.items {
+		in.unload(k, l.items[i].bytes)
+	}
+	in.queued -= len(l.items)
+	k.queued -= len(l.items)
+	l.items, l.listed = nil, false
+	i := slices.Index(k.lines, l)
+	k.lines = slices.Delete(k.lines, i, i+1)
 }
 
 func (in *intake) wake() {
@@ -274,35 +369,39 @@ func (in *intake) round(taken []locktable.Command) []locktable.Command {
 		k := in.ring[0]
 		in.ring = in.ring[1:]
 		waited := k.queued
-		taken = k.round(taken, min(each, turnMax-len(taken)))
+		taken = in.portion(k, taken, min(each, turnMax-len(taken)))
 		in.queued -= waited - k.queued
-		if k.queued > 0 {
+		if k.listed = k.queued > 0; k.listed {
 			in.ring = append(in.ring, k)
 		}
 	}
 	return taken
 }
 
-// round serves the lines in turn, a portion from each and up to most of all.
-func (k *crowd) round(taken []locktable.Command, most int) []locktable.Command {
+// portion serves the lines of an identity in turn, a portion from each and up to most
+// of all.
+func (in *intake) portion(k *crowd, taken []locktable.Command, most int) []locktable.Command {
 	n := len(k.lines)
 	each := max(turnMax/max(n, 1), 16)
 	for ; n > 0 && most > 0; n-- {
 		l := k.lines[0]
 		k.lines = k.lines[1:]
 		portion := min(len(l.items), each, most)
-		for _, c := range l.items[:portion] {
-			if x, unary := refOf(c).(*call); unary {
-				if x.queued = false; x.withdrawn {
-					continue
-				}
+		for i := range l.items[:portion] {
+			c, bytes := l.items[i].command, l.items[i].bytes
+			if x := l.items[i].call; x != nil {
+				c, bytes = x.queued.acquire, x.queued.bytes
+				x.queued = queued{}
 			}
-			taken = append(taken, c)
+			in.unload(k, bytes)
+			if c != nil {
+				taken = append(taken, c)
+			}
 		}
 		k.queued -= portion
 		most -= portion
+		clear(l.items[:portion])
 		if portion == len(l.items) {
-			clear(l.items)
 			l.items, l.listed = l.items[:0], false
 			continue
 		}
@@ -312,13 +411,6 @@ func (k *crowd) round(taken []locktable.Command, most int) []locktable.Command {
 	return taken
 }
 
-func refOf(c locktable.Command) locktable.Ref {
-	if a, ok := c.(locktable.Acquire); ok {
-		return a.Ref
-	}
-	return nil
-}
-
 // close shuts the intake and drops what is in it.
 func (in *intake) close() {
 	in.mu.Lock()
@@ -326,8 +418,12 @@ func (in *intake) close() {
 	in.shut = true
 	for _, k := range in.crowds { //tidy:unordered each is let go
 		k.letGo()
+		for _, l := range k.lines {
+			l.items = nil
+		}
+		k.lines, k.queued, k.bytes = nil, 0, 0
 	}
-	in.parts, in.urgent, in.ring, in.crowds, in.queued = nil, nil, nil, nil, 0
+	in.parts, in.urgent, in.ring, in.crowds, in.queued, in.bytes = nil, nil, nil, nil, 0, 0
 	in.relieve()
 }
 

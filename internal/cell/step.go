@@ -21,6 +21,8 @@ const (
 	// which no acquire is taken up.
 	openMax  = 2 * eventsMax
 	bytesMax = store.BatchMax - 4<<10
+	// openBytesMax bounds their bytes in the same way. What one turn takes may pass it.
+	openBytesMax = 64 << 20
 	// portion bounds what one turn does of expiry, and of what expiry left.
 	portion = 1000
 	// confirmGap is how long renewals wait at most to share a Confirm.
@@ -64,6 +66,9 @@ type core struct {
 
 	decided locktable.Decided
 	open    []*recordpb.Event
+	// sizes are those of the open events in a batch, openBytes their sum.
+	sizes     []int
+	openBytes int
 	// changed is what the open events change; spare is room for the next ones.
 	changed changed
 	spare   []string
@@ -71,6 +76,9 @@ type core struct {
 	// waiting counts the answers of the groups; more than roomy have those dropped
 	// whose receivers are gone.
 	waiting, roomy int
+	// listed is how much the pages show that wait in groups, listing what those of
+	// this turn do.
+	listed, listing int
 
 	wantSnapshot bool
 	frozen       *snapshot
@@ -95,7 +103,9 @@ type group struct {
 	turn, need uint64
 	replies    []locktable.Reply
 	events     int
-	counts     locktable.Counts
+	// listed is how much its pages show.
+	listed int
+	counts locktable.Counts
 	// early: it goes before records that are stuck, and counts was left out.
 	early bool
 }
@@ -133,7 +143,7 @@ func newCore(t *locktable.Table, epoch uint64, nonce store.Nonce) *core {
 // opening closes the tenure's first batch; the caller lands it.
 func (c *core) opening(wall time.Time, floor guard.Token) []byte {
 	c.table.Open(c.epoch, wall, floor, &c.decided)
-	c.open = append(c.open, c.decided.Events...)
+	c.opened(c.decided.Events)
 	c.decided = locktable.Decided{}
 	c.close()
 	return c.take().appends[0].raw
@@ -164,7 +174,12 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 	}
 	now := c.now(r, wall)
 	for _, x := range urgent {
-		if c.stuck == nil || !c.turnedAway(x) {
+		if c.stuck != nil && c.turnedAway(x) {
+			continue
+		}
+		if l, is := x.(locktable.List); is {
+			c.list(now, l)
+		} else {
 			c.table.Decide(now, x, &c.decided)
 		}
 	}
@@ -184,13 +199,13 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 // its way, or a snapshot waits for what is decided to be closed. On a full store
 // they are taken, and refused.
 func (c *core) crowded() bool {
-	return c.stuck == nil && (len(c.open) > openMax/eventsMax*c.bounds.Events || c.wantSnapshot)
+	return c.stuck == nil && (len(c.open) > openMax/eventsMax*c.bounds.Events || c.openBytes > openBytesMax || c.wantSnapshot)
 }
 
 // gather moves what the turn decided to the open batch and the queue of
 // answers.
 func (c *core) gather() {
-	c.open = append(c.open, c.decided.Events...)
+	c.opened(c.decided.Events)
 	if c.stuck != nil {
 		c.stuck.note(c.decided.Events)
 	}
@@ -200,13 +215,24 @@ func (c *core) gather() {
 		need = 0
 	}
 	if len(c.decided.Replies) > 0 || len(c.decided.Events) > 0 {
-		c.groups = append(c.groups, group{turn: c.turn, need: need, replies: c.decided.Replies, events: len(c.decided.Events), counts: c.table.Counts()})
+		c.groups = append(c.groups, group{turn: c.turn, need: need, replies: c.decided.Replies, events: len(c.decided.Events), listed: c.listing, counts: c.table.Counts()})
+		c.listed, c.listing = c.listed+c.listing, 0
 		c.waiting += len(c.decided.Replies)
 		c.decided.Replies = nil
 		c.makeRoom()
 	}
 	clear(c.decided.Events)
 	c.decided.Events = c.decided.Events[:0]
+}
+
+// opened adds to the open events.
+func (c *core) opened(events []*recordpb.Event) {
+	c.open = append(c.open, events...)
+	for _, e := range events {
+		size := proto.Size(e) + 8
+		c.sizes = append(c.sizes, size)
+		c.openBytes += size
+	}
 }
 
 // close closes batches while the store takes them. Answers that wait for the
@@ -216,17 +242,17 @@ func (c *core) close() {
 	for len(c.open) > 0 && c.last+1-c.durable <= store.InFlight {
 		n, size := 0, 0
 		for n < len(c.open) && n < c.bounds.Events {
-			more := proto.Size(c.open[n]) + 8
-			if n > 0 && size+more > c.bounds.Bytes {
+			if n > 0 && size+c.sizes[n] > c.bounds.Bytes {
 				break
 			}
-			size += more
+			size += c.sizes[n]
 			n++
 		}
 		c.seal(c.open[:n])
 		rest := copy(c.open, c.open[n:])
 		clear(c.open[rest:])
-		c.open = c.open[:rest]
+		copy(c.sizes, c.sizes[n:])
+		c.open, c.sizes, c.openBytes = c.open[:rest], c.sizes[:rest], c.openBytes-size
 		if rest > 0 {
 			continue
 		}
@@ -299,6 +325,7 @@ func (c *core) settle() {
 		}
 		n++
 		c.waiting -= len(g.replies)
+		c.listed -= g.listed
 	}
 	if n > 0 {
 		c.out.deliver = append(c.out.deliver, c.groups[:n]...)

@@ -169,7 +169,9 @@ func (c *core) pass() {
 			c.waiting -= len(early.replies)
 			c.out.deliver = append(c.out.deliver, early)
 		}
-		if g.replies = rest; len(rest) > 0 || g.events > 0 {
+		g.replies = rest
+		c.relist(&g)
+		if len(rest) > 0 || g.events > 0 {
 			c.groups[s.passed] = g
 			s.passed++
 		}
@@ -194,7 +196,7 @@ func (s *stuck) lets(turn uint64, a locktable.Answer) bool {
 	case locktable.Closed:
 		return a.Message == fullNow
 	case locktable.Refused:
-		return a.Message == fullNow || a.Message == nearlyFull || a.Message == unlistable
+		return a.Message == fullNow || a.Message == nearlyFull || a.Message == unlistable || a.Message == tooMuchListed
 	case locktable.Observed:
 		return !s.changed.Has(a.Name)
 	case locktable.Page:

@@ -11,6 +11,10 @@ const (
 	// heldMax bounds the answers that wait for one receiver while the store is
 	// full: a client could have any number made, and none of them leaves.
 	heldMax = 1 << 13
+	// listedMax bounds what pages show that wait: names, and who holds them or waits
+	// for them. A page may show thousands, and anybody who may read can ask for it;
+	// nothing of it leaves while the store is silent.
+	listedMax = 1 << 20
 )
 
 // Leaver is a Receiver that may be gone.
@@ -46,6 +50,7 @@ func (c *core) makeRoom() {
 		}
 		clear(g.replies[len(rest):])
 		g.replies = rest
+		c.relist(&g)
 		c.waiting += len(rest)
 		if len(rest) == 0 && g.events == 0 {
 			continue
@@ -61,4 +66,38 @@ func (c *core) makeRoom() {
 		c.stuck.passed = passed
 	}
 	c.roomy = max(roomyMin, 2*c.waiting)
+}
+
+// tooMuchListed is why a listing is refused while very much of others waits.
+const tooMuchListed = "too many listings wait for the store to confirm them"
+
+// list decides a listing, or refuses it when too much waits that others show.
+func (c *core) list(now locktable.Now, l locktable.List) {
+	if c.listed+c.listing >= listedMax {
+		c.reply(l.Ref, 0, locktable.Refused{Reason: locktable.Exhausted, Message: tooMuchListed})
+		return
+	}
+	before := len(c.decided.Replies)
+	c.table.Decide(now, l, &c.decided)
+	c.listing += listedIn(c.decided.Replies[before:])
+}
+
+// relist counts what a group shows anew, of which answers were taken out.
+func (c *core) relist(g *group) {
+	if g.listed > 0 {
+		n := listedIn(g.replies)
+		c.listed += n - g.listed
+		g.listed = n
+	}
+}
+
+// listedIn is how many names, holders and waiters the pages among answers show.
+func listedIn(all []locktable.Reply) (n int) {
+	for i := range all {
+		p, _ := all[i].Answer.(locktable.Page)
+		for k := range p.Locks {
+			n += 1 + len(p.Locks[k].Holders) + len(p.Locks[k].Waiters)
+		}
+	}
+	return n
 }

@@ -91,7 +91,7 @@ func (s *Stream) Submit(m Message) {
 	refused, _ := s.tenure.intake.acquire(&s.line, s.speaker.Acquires(&m))
 	for i := range refused {
 		s.r.Receive(refused[i].Number, locktable.Refused{
-			Reason: locktable.Exhausted, Message: "too many acquires wait to be decided",
+			Reason: locktable.Exhausted, Message: tooMuchQueued,
 		})
 	}
 }
@@ -149,6 +149,7 @@ func (s *Stream) Detach() {
 	delete(s.cell.streams, s)
 	s.cell.mu.Unlock()
 	s.tenure.traces.forget(s.r)
+	s.tenure.intake.drop(&s.line)
 	s.tenure.intake.add(locktable.Detach{Ref: s.r, Session: s.speaker.Session, Generation: s.speaker.Generation})
 }
 

@@ -284,7 +284,7 @@ func (c *Cell) acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 	}
 	if refused {
 		return Lease{}, c.refused(locktable.Refused{
-			Reason: locktable.Exhausted, Message: "too many acquires wait to be decided",
+			Reason: locktable.Exhausted, Message: tooMuchQueued,
 		})
 	}
 	answer, err := c.await(ctx, t, x, r)

@@ -20,6 +20,10 @@ type call struct {
 
 	// Of the front: overdue, the wait has ended; alone, nobody waits any more.
 	overdue, alone, answered bool
+	// hungUp is when its server decided that its connection has ended, 0: it has not.
+	hungUp time.Duration
+	// arrived: the server has the request; ended: the connection was cut before that.
+	arrived, ended bool
 	// Of the client: sent is when; got is called once, with nil when no answer
 	// came.
 	sent    time.Duration
@@ -77,6 +81,10 @@ func (x *call) arrive() {
 		x.receive(0, locktable.Refused{Reason: locktable.Unavailable})
 		return
 	}
+	if x.arrived = true; x.ended {
+		// A connection ends behind what was sent on it.
+		x.toServer(between(x.client.network, 0, 100*time.Millisecond), x.abandon)
+	}
 	s.calls = append(s.calls, x)
 	if _, acquire := x.command.(locktable.Acquire); !acquire {
 		s.add([]locktable.Command{x.command}, nil)
@@ -88,7 +96,7 @@ func (x *call) arrive() {
 			if x.answered || x.alone || !s.serving {
 				return
 			}
-			if x.withdraw() {
+			if s.withdraw(x) {
 				x.receive(0, locktable.Refused{Reason: locktable.Held})
 				return
 			}
@@ -99,24 +107,27 @@ func (x *call) arrive() {
 }
 
 // withdraw takes back an acquire that was not decided.
-func (x *call) withdraw() bool {
-	s := x.server
+func (s *server) withdraw(x locktable.Ref) bool {
 	before := len(s.acquires)
 	s.acquires = slices.DeleteFunc(s.acquires, func(c locktable.Command) bool {
 		a, ok := c.(locktable.Acquire)
-		return ok && a.Ref == locktable.Ref(x)
+		return ok && a.Ref == x
 	})
 	return len(s.acquires) < before
 }
 
 // abandon: the client's connection is gone.
 func (x *call) abandon() {
+	if !x.arrived {
+		x.ended = true
+		return
+	}
 	if x.answered || x.alone {
 		return
 	}
 	x.alone = true
-	if _, acquire := x.command.(locktable.Acquire); acquire && x.server.serving && !x.withdraw() {
-		x.server.add([]locktable.Command{locktable.Cancel{Waiter: x}}, nil)
+	if _, acquire := x.command.(locktable.Acquire); acquire && x.server.serving && !x.server.withdraw(x) {
+		x.server.add([]locktable.Command{locktable.HangUp{Waiter: x}}, nil)
 	}
 }
 

@@ -200,6 +200,7 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 	l.entries[x.token] = x
 	s.entries = append(s.entries, x)
 	if len(e.Lease) > 0 {
+		r.grantedToNobody(x, idOf(e.Lease))
 		l.byLease[idOf(e.Lease)] = x
 	}
 	l.held++

@@ -18,6 +18,8 @@ type queue struct {
 	all     []*waiting
 	// requests are those of streams, by every number that they had.
 	requests map[asked]*request
+	// askers are the calls that asked last under each request id, as a server decided it.
+	askers map[locktable.ID]locktable.Ref
 }
 
 type waiting struct {
@@ -40,13 +42,21 @@ func (q *queue) leaves(s *server, reply *locktable.Reply) {
 	}
 	switch a := reply.Answer.(type) {
 	case locktable.Waiting:
+		if on, ok := reply.To.(*call); ok {
+			q.repeats(on, a.Place)
+		}
 		q.remove(reply.To, reply.Number)
 		x := &waiting{to: reply.To, number: reply.Number, place: a.Place, told: r.world.now}
 		if on, ok := reply.To.(*stream); ok {
 			x.request = q.requests[asked{session: on.session, number: reply.Number}]
 		}
 		q.all = append(q.all, x)
-	case locktable.Granted, locktable.Refused:
+	case locktable.Refused:
+		if on, ok := reply.To.(*call); !ok || on.overdue || a.Reason != locktable.Cancelled {
+			q.remove(reply.To, reply.Number)
+		}
+		// Otherwise it was asked again on another connection: the place is that one's.
+	case locktable.Granted:
 		q.remove(reply.To, reply.Number)
 	}
 }
@@ -79,6 +89,11 @@ func (x *waiting) stands(r *referee) (want *wish, key locktable.ID, ok bool) {
 			return nil, key, false
 		}
 		a := to.command.(locktable.Acquire)
+		if a.RequestKey != (locktable.ID{}) && r.line.askers[a.RequestKey] != locktable.Ref(to) {
+			// It is told that the request was repeated on another connection, which may be
+			// one of before whose request was late.
+			return nil, key, false
+		}
 		if r.ledger.byLease[a.Lease] != nil {
 			return nil, key, false
 		}

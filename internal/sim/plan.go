@@ -71,6 +71,8 @@ type ClientPlan struct {
 	Restless bool
 	// Crowd: its callers all want a slot of the first name, and hold it for long.
 	Crowd bool
+	// HangsUp: without a stream, it cuts connections on which it waits for its turn.
+	HangsUp bool
 }
 
 // Weather is how bad network and store are while they are bad; every field is
@@ -107,12 +109,14 @@ const (
 	purposeWallSteps
 	purposeOneWay
 	purposeQuiet
+	purposeHangUps
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
 	purposeClientMood uint64 = 4000
 	purposeUnaryMood  uint64 = 5000
 	purposeClock      uint64 = 6000
+	purposeHangUp     uint64 = 7000
 )
 
 // Draw makes the plan of a seed.
@@ -154,6 +158,7 @@ func Draw(seed uint64) Plan {
 	drawWallSteps(&p)
 	drawOneWay(&p)
 	drawQuiet(&p)
+	drawHangUps(&p)
 	return p
 }
 

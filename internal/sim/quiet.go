@@ -22,6 +22,9 @@ type Quiet struct {
 	TTL   time.Duration
 	// GiveUp: it is cancelled after this time, if it still waits; 0: never.
 	GiveUp time.Duration
+	// HangUp: it can be repeated, and is not cancelled: its connection ends. Nobody
+	// asks for it again.
+	HangUp bool
 	// Hold is how long the lease is kept; 0: its holder dies with it.
 	Hold time.Duration
 }
@@ -121,19 +124,30 @@ func (w *World) asks(p Quiet) {
 	id := w.newID()
 	q := &quiet{Quiet: p, world: w, server: s, life: s.life, lease: leaseOf(id[:])}
 	w.quiet = append(w.quiet, q)
-	s.add(nil, []locktable.Command{locktable.Acquire{
+	a := locktable.Acquire{
 		Ref: q, Names: p.Names, Mode: p.Mode, Slots: p.Slots, Lease: q.lease, Own: ownOf(q.lease), TTL: p.TTL,
-	}})
+	}
+	if p.HangUp {
+		a.RequestKey, a.Salt = id, id[:]
+	}
+	s.add(nil, []locktable.Command{a})
 	if p.GiveUp > 0 {
 		w.after(&s.process, p.GiveUp, q.giveUp)
 	}
 }
 
-// giveUp cancels the request while it waits.
+// giveUp cancels the request while it waits, or ends its connection.
 func (q *quiet) giveUp() {
 	if q.waits() {
 		q.cancelled = true
-		q.server.add([]locktable.Command{locktable.Cancel{Waiter: q}}, nil)
+		if q.server.withdraw(q) {
+			return
+		}
+		var c locktable.Command = locktable.Cancel{Waiter: q}
+		if q.HangUp {
+			c = locktable.HangUp{Waiter: q}
+		}
+		q.server.add([]locktable.Command{c}, nil)
 	}
 }
 
@@ -151,7 +165,9 @@ func (q *quiet) receive(_ uint64, a locktable.Answer) {
 	case locktable.Granted:
 		q.granted = a.Token
 		w.tell("quiet", "token %d of %v is granted", a.Token, q.Names)
-		if q.cancelled {
+		if q.cancelled && q.HangUp {
+			// It was decided before. The lease ends with its session.
+		} else if q.cancelled {
 			q.release()
 		} else if q.Hold > 0 {
 			w.at(w.now+q.Hold, q.release)

@@ -56,6 +56,9 @@ type referee struct {
 	times times
 	// keyed is when a request id was first sent.
 	keyed map[locktable.ID]time.Duration
+	// hungUp is when a server decided that the connection had ended which waited for a
+	// lease of this id.
+	hungUp map[locktable.ID]time.Duration
 	// promises of renewals; see ttl.go.
 	promises promises
 	// leases that their holders may believe in.
@@ -85,9 +88,9 @@ func newReferee(w *World) *referee {
 		world: w, behind: map[uint64][]byte{}, last: map[string]guard.Token{},
 		deposed: map[tenure]time.Duration{}, reigns: map[tenure]*reign{}, lost: map[store.Sum]bool{},
 		void: map[locktable.ID]time.Duration{}, from: map[locktable.Ref]*reign{}, granter: map[guard.Token]*reign{},
-		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{},
+		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{}, hungUp: map[locktable.ID]time.Duration{},
 	}
-	r.ledger, r.line, r.times = newLedger(r), queue{referee: r, requests: map[asked]*request{}}, newTimes(r)
+	r.ledger, r.line, r.times = newLedger(r), queue{referee: r, requests: map[asked]*request{}, askers: map[locktable.ID]locktable.Ref{}}, newTimes(r)
 	r.observers = newObservers(r)
 	r.promises = newPromises(r)
 	return r

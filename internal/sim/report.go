@@ -71,6 +71,8 @@ func (s *Summary) add(seed uint64, r Result) {
 	t.Overruns += r.Tally.Overruns
 	t.Late += r.Tally.Late
 	t.Spared += r.Tally.Spared
+	t.TakenUp += r.Tally.TakenUp
+	t.Lapsed += r.Tally.Lapsed
 	t.TTLs += r.Tally.TTLs
 }
 

@@ -24,6 +24,8 @@ func (s *server) happened(step bool) {
 		urgent := s.urgent
 		s.urgent = nil
 		s.core.Step(now, s.clock.wall(w.now), urgent, acquires, true)
+		w.referee.hangsUp(urgent)
+		w.referee.line.asked(acquires)
 	} else {
 		s.core.Ask(now)
 	}

@@ -102,6 +102,11 @@ func smaller(p Plan, failed time.Duration) []Plan {
 			with(func(q *Plan) { q.Clients[i].Restless = false })
 		}
 	}
+	for i, c := range p.Unary {
+		if c.HangsUp {
+			with(func(q *Plan) { q.Unary[i].HangsUp = false })
+		}
+	}
 	if len(p.Drifts) > 0 {
 		with(func(q *Plan) { q.Drifts = nil })
 	}

@@ -31,6 +31,8 @@ type unaryClient struct {
 	anchor clock.Reading
 	span   time.Duration
 	moods  moods
+	// whims are when it hangs up.
+	whims *rand.Rand
 }
 
 // wanted is one acquire, with all its repetitions.
@@ -51,6 +53,7 @@ func newUnaryClient(w *World, p ClientPlan) *unaryClient {
 		network: w.random(purposeUnary + uint64(p.ID)*2),
 	}
 	c.rng = w.random(purposeUnary + uint64(p.ID)*2 + 1)
+	c.whims = w.random(purposeHangUp + uint64(p.ID))
 	c.clock = newClock(w, w.plan.Servers+len(w.plan.Clients)+p.ID)
 	c.moods = newMoods(w, &p, purposeUnaryMood)
 	return c
@@ -97,8 +100,11 @@ func (c *unaryClient) forget() {
 func (c *unaryClient) think() {
 	w := c.world
 	c.forget()
-	mine := c.cycle
-	w.after(&c.process, between(c.rng, 10*time.Millisecond, 3*time.Second), func() {
+	mine, pause := c.cycle, between(c.rng, 10*time.Millisecond, 3*time.Second)
+	if c.plan.HangsUp {
+		pause /= 10
+	}
+	w.after(&c.process, pause, func() {
 		if c.cycle != mine {
 			return
 		}
@@ -147,6 +153,7 @@ func (c *unaryClient) acquire() {
 	if len(acts) > 0 && want.called == 0 {
 		want.called = acts[0].Call
 	}
+	patience, cuts := c.patience(want)
 	c.send(func(ref locktable.Ref) locktable.Command {
 		id := w.newID()
 		a := want.ask(locktable.Acquire{
@@ -159,7 +166,7 @@ func (c *unaryClient) acquire() {
 			a.Own, a.TTL = ownOf(a.Lease), c.plan.TTL
 		}
 		return a
-	}, want.wait, want.wait+2*time.Second, func(x *call, answer locktable.Answer) {
+	}, want.wait, patience, func(x *call, answer locktable.Answer) {
 		switch a := answer.(type) {
 		case locktable.Granted:
 			id := x.command.(locktable.Acquire).Lease
@@ -175,7 +182,7 @@ func (c *unaryClient) acquire() {
 			c.granted(a, anchor, id, acts)
 		case locktable.Refused:
 			if a.Reason == locktable.Unavailable && want.tries < 6 {
-				c.again()
+				c.again(between(c.rng, 10*time.Millisecond, 500*time.Millisecond))
 				return
 			}
 			w.referee.unaryRefused(want, a)
@@ -183,7 +190,11 @@ func (c *unaryClient) acquire() {
 			c.think()
 		default:
 			if want.key != (locktable.ID{}) && want.tries < 6 {
-				c.again()
+				pause := between(c.rng, 10*time.Millisecond, 500*time.Millisecond)
+				if cuts {
+					pause = c.away()
+				}
+				c.again(pause)
 				return
 			}
 			c.think()
@@ -204,9 +215,9 @@ func ownOf(l locktable.ID) locktable.ID {
 	return l
 }
 
-func (c *unaryClient) again() {
+func (c *unaryClient) again(pause time.Duration) {
 	mine := c.cycle
-	c.world.after(&c.process, between(c.rng, 10*time.Millisecond, 500*time.Millisecond), func() {
+	c.world.after(&c.process, pause, func() {
 		if c.cycle == mine {
 			c.acquire()
 		}

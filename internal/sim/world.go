@@ -70,6 +70,9 @@ type Tally struct {
 	// Spared counts renewals that were answered while a record could not be written
 	// for want of room.
 	Spared uint64
+	// TakenUp counts places that were kept behind a connection that had ended, and taken
+	// up; Lapsed those that were not kept for so long.
+	TakenUp, Lapsed uint64
 }
 
 // Run plays a plan to its end or to the first failure.

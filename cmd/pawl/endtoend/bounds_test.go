@@ -52,8 +52,11 @@ var bounds = map[string]any{
 
 	"locktable.IdentityShare": locktable.IdentityShare,
 
-	"cell.QueuedDefault": cell.QueuedDefault,
-	"cell.QueuedKept":    cell.QueuedKept,
+	"cell.QueuedDefault":     cell.QueuedDefault,
+	"cell.QueuedKept":        cell.QueuedKept,
+	"cell.QueuedBytesMax":    cell.QueuedBytesMax,
+	"cell.QueuedBytesKept":   cell.QueuedBytesKept,
+	"cell.AllQueuedBytesMax": cell.AllQueuedBytesMax,
 
 	"access.StreamsDefault":  access.StreamsDefault,
 	"access.StreamsMax":      access.StreamsMax,
@@ -118,6 +121,7 @@ var unexported = map[string]string{
 	"rest.answerWait":       "cmd/pawl/rest/front.go",
 	"cell.queuedMax":        "internal/cell/intake.go",
 	"cell.lineMax":          "internal/cell/intake.go",
+	"cell.keptBytesMax":     "internal/cell/intake.go",
 	"cell.turnMax":          "internal/cell/intake.go",
 	"cell.floodMin":         "internal/cell/intake.go",
 	"cell.urgentMax":        "internal/cell/intake.go",
@@ -126,6 +130,8 @@ var unexported = map[string]string{
 	"audit.writeMax":        "cmd/pawl/audit/log.go",
 	"infile.arriveMax":      "internal/infile/infile.go",
 	"cell.openMax":          "internal/cell/step.go",
+	"cell.openBytesMax":     "internal/cell/step.go",
+	"cell.listedMax":        "internal/cell/step_waiting.go",
 	"cell.roomyMin":         "internal/cell/step_waiting.go",
 	"cell.heldMax":          "internal/cell/step_waiting.go",
 	"locktable.changedMax":  "internal/locktable/changed.go",

@@ -30,9 +30,9 @@ func main() {
 	}
 	t := sum.Tally
 	fmt.Printf("events: %d tenures: %d grants: %d expiries: %d refusals: %d effects: %d roll-backs: %d TTLs: %d "+
-		"observed: %d exhausted: %d overruns: %d late: %d trace: %016x\n",
+		"observed: %d exhausted: %d overruns: %d late: %d taken up: %d lapsed: %d trace: %016x\n",
 		t.Events, t.Tenures, t.Grants, t.Expiries, t.Refusals, t.Effects, t.Rollbacks, t.TTLs,
-		t.Observed, t.Exhausted, t.Overruns, t.Late, sum.Trace)
+		t.Observed, t.Exhausted, t.Overruns, t.Late, t.TakenUp, t.Lapsed, sum.Trace)
 	fmt.Printf("runs: %d failures: %d hours/cpu-minute: %.1f\n", sum.Runs, len(sum.Failures), sum.Lived.Hours()/max(cpu.Minutes(), 1e-9))
 	if len(sum.Failures) > 0 {
 		os.Exit(1)
