@@ -87,16 +87,16 @@ sim: ## RUNS simulated worlds (1000) from SEED on (1), with all their faults
 
 .PHONY: small
 small: ## every order of events in small worlds, after bugs planted in them
-	@go run ./internal/planted/hunt -by small
+	@go run ./internal/sim/hunt -by small
 	@go run ./internal/sim/small/play
 
 .PHONY: planted
 planted: ## plant one bug after the other; each must be found in every way that it names
-	@go run ./internal/planted/hunt
+	@go run ./internal/sim/hunt
 
 .PHONY: planted-table
-planted-table: ## the same, with new seeds where they are needed; writes docs/planted.md
-	@go run ./internal/planted/hunt -update
+planted-table: ## the same, with new seeds where they are needed; writes docs/internals/planted.md
+	@go run ./internal/sim/hunt -update
 
 .PHONY: soak
 soak: ## every test with its full count of repetitions
@@ -110,13 +110,13 @@ soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody's etcd, wholly on 3.5, on 3.6 and on 3.7
 	@for line in 3.5 3.6 3.7; do \
 		echo "== etcd $$line"; \
-		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h ./cmd/pawl/etcdstore || exit 1; \
-		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h -run Etcd ./cmd/pawl/endtoend || exit 1; \
+		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h ./cmd/pawl/internal/etcdstore || exit 1; \
+		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h -run Etcd ./cmd/pawl/internal/endtoend || exit 1; \
 	done
 
 .PHONY: run-overlaps
 run-overlaps: ## pawl run under a paused server and a silent network, 20 times each
-	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
+	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/internal/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
 
 .PHONY: bench-quick
 bench-quick: build .bin/etcd-3.7 ## pawl and etcd's Mutex side by side, two minutes

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
-	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/dialerr"
 	"github.com/pawlproject/pawl/internal/session"
 )
 
@@ -124,7 +124,7 @@ func (o *Options) check(servers []string, network bool) (secretSource, error) {
 		return nil, err
 	}
 	for _, s := range servers {
-		if err := reach.CheckAddress(s); err != nil && (s == "" || network) {
+		if err := dialerr.CheckAddress(s); err != nil && (s == "" || network) {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/dialerr"
 	"github.com/pawlproject/pawl/internal/session"
 )
 
@@ -202,7 +202,7 @@ func (e answeredError) Unwrap() error { return e.why }
 
 // unreachedError says which server could not be reached, and why: a kind of
 // ErrUnavailable that needs no other words.
-type unreachedError struct{ at *reach.Error }
+type unreachedError struct{ at *dialerr.Error }
 
 func (e *unreachedError) Error() string { return e.at.Error() }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
-	"github.com/pawlproject/pawl/internal/frugal"
-	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/protolimit"
+	"github.com/pawlproject/pawl/internal/dialerr"
 	"github.com/pawlproject/pawl/internal/session"
 )
 
@@ -81,7 +81,7 @@ func explain(a *session.Attempt, err error) *session.Why {
 	case codes.ResourceExhausted:
 		return session.Refuse(linkpb.Reason_REASON_EXHAUSTED, status.Convert(err).Message())
 	}
-	if unreached := reach.Of(a.Server, err); unreached != nil {
+	if unreached := dialerr.Of(a.Server, err); unreached != nil {
 		unreached.By = a.SentBy
 		return network(&unreachedError{unreached})
 	}
@@ -214,7 +214,7 @@ func (c *Client) connect(server string) (*grpc.ClientConn, error) {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax), grpc.ForceCodecV2(frugal.Codec()),
+			grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax), grpc.ForceCodecV2(protolimit.Codec()),
 		),
 	)...)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/internal/access"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlproject/pawl/cmd/pawl/authfile"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/clock"

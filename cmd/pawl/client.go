@@ -15,9 +15,9 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
-	"github.com/pawlproject/pawl/internal/frugal"
+	"github.com/pawlproject/pawl/internal/protolimit"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/dialerr"
 )
 
 const (
@@ -99,7 +99,7 @@ func (c *client) at(server string) (*grpc.ClientConn, error) {
 		return nil, failed(exitUsage, "%v; --ca says what TLS is verified with", err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+server, append(options,
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax), grpc.ForceCodecV2(frugal.Codec())),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax), grpc.ForceCodecV2(protolimit.Codec())),
 		// A connection is asked for as often as a command asks.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: askAgain, Multiplier: 1, MaxDelay: askAgain},
@@ -210,7 +210,7 @@ func boundedBy(d time.Duration) (context.Context, context.CancelFunc) {
 
 // unreached says why no server could be reached at all, and what came of an
 // earlier try.
-func unreached(nobody []*reach.Error, effect string) error {
+func unreached(nobody []*dialerr.Error, effect string) error {
 	missing, untrusted := false, false
 	for _, e := range nobody {
 		tls := e.Insecure || e.Closed
@@ -226,7 +226,7 @@ func unreached(nobody []*reach.Error, effect string) error {
 	return failed(exitUnavailable, "%s", text)
 }
 
-func reasons(nobody []*reach.Error) []string {
+func reasons(nobody []*dialerr.Error) []string {
 	texts := make([]string, 0, len(nobody))
 	for _, e := range nobody {
 		if text := e.Error(); !slices.Contains(texts, text) {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/pawlproject/pawl/cmd/pawl/demo"
-	"github.com/pawlproject/pawl/cmd/pawl/pgdsn"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/demo"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/pgdsn"
 	"github.com/pawlproject/pawl/internal/clock"
 )
 

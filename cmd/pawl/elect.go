@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl"
-	"github.com/pawlproject/pawl/cmd/pawl/rest"
-	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 )
 
 func newElect() *cobra.Command {

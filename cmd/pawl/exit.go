@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 )
 
 // Exit codes. Those of the child of "pawl run" pass through beside them; its

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/dialerr"
 )
 
 // durationFlag is a duration that knows whether it was given: an absent wait
@@ -90,10 +90,10 @@ func serverList(cmd *cobra.Command, flag []string) ([]string, error) {
 	servers := make([]string, 0, len(list))
 	for _, s := range list {
 		s = strings.TrimSpace(s)
-		if err := reach.CheckAddress(s); err != nil {
+		if err := dialerr.CheckAddress(s); err != nil {
 			why := ""
-			if host, _, bad := net.SplitHostPort(s); bad == nil && host != "" && reach.CheckHost(host) != nil {
-				why = " (" + reach.CheckHost(host).Error() + ")"
+			if host, _, bad := net.SplitHostPort(s); bad == nil && host != "" && dialerr.CheckHost(host) != nil {
+				why = " (" + dialerr.CheckHost(host).Error() + ")"
 			}
 			return nil, usage(cmd, "%s names the server %q%s; expected host:port, such as %s", from, s, why, serversDefault)
 		}

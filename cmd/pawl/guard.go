@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/guard"
 )
 

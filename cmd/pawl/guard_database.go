@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "modernc.org/sqlite" // the driver behind sqlguard
 
-	"github.com/pawlproject/pawl/cmd/pawl/pgdsn"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/pgdsn"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/pgguard"
 	"github.com/pawlproject/pawl/guard/sqlguard"

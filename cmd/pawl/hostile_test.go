@@ -18,7 +18,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/api/recordpb"
-	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/internal/store"
 )
 

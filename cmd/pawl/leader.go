@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pawlproject/pawl/api/recordpb"
-	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
-	"github.com/pawlproject/pawl/cmd/pawl/plain"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -96,7 +96,7 @@ func printRecordJSON(w io.Writer, r record) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(plain.JSON(raw), '\n'))
+	_, err = w.Write(append(termsafe.JSON(raw), '\n'))
 	return err
 }
 

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	_ "github.com/pawlproject/pawl/cmd/pawl/needsunix"
-	"github.com/pawlproject/pawl/cmd/pawl/plain"
-	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	_ "github.com/pawlproject/pawl/cmd/pawl/internal/needsunix"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 )
 
 func main() {
@@ -67,7 +67,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (code
 		return 128 + int(syscall.SIGPIPE), syscall.SIGPIPE
 	}
 	if message != "" {
-		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), plain.Text(withoutPasswords(message)))
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), termsafe.Text(withoutPasswords(message)))
 	}
 	return code, death
 }

@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/cmd/pawl/plain"
-	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 )
 
 // printJSON prints one line with the names of the HTTP interface.
@@ -22,7 +22,7 @@ func printJSON(w io.Writer, v any) error {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(v)
 	if err == nil {
-		_, err = w.Write(plain.JSON(b.Bytes()))
+		_, err = w.Write(termsafe.JSON(b.Bytes()))
 	}
 	if err != nil {
 		return fmt.Errorf("print the answer: %w", err)

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/internal/reach"
+	"github.com/pawlproject/pawl/internal/dialerr"
 )
 
 // round asks every server of a cell once, and those that they send it to.
@@ -26,7 +26,7 @@ type round struct {
 	// What came of it: the last refusal, why servers could not be reached, and
 	// whether one answered or took a connection and said nothing.
 	last             error
-	nobody           []*reach.Error
+	nobody           []*dialerr.Error
 	answered, silent bool
 	// sent tells by whom one was sent to which server; astray: to one that cannot
 	// be reached.
@@ -67,7 +67,7 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 			return true, cause
 		}
 		if conn.GetState() == connectivity.Connecting {
-			r.missed(&reach.Error{Server: server, Silent: true, Why: reach.SaysNothing})
+			r.missed(&dialerr.Error{Server: server, Silent: true, Why: dialerr.SaysNothing})
 		} else {
 			r.unheard(server)
 		}
@@ -81,7 +81,7 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 			r.sent[to] = server
 		}
 	case refused == nil && status.Code(err) == codes.Unavailable:
-		if none := reach.Of(server, err); none != nil {
+		if none := dialerr.Of(server, err); none != nil {
 			r.missed(none)
 		} else {
 			r.again, r.answered = true, true
@@ -100,7 +100,7 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 }
 
 // missed notes that a server could not be reached.
-func (r *round) missed(why *reach.Error) {
+func (r *round) missed(why *dialerr.Error) {
 	r.nobody, r.last = append(r.nobody, why), why
 	if by := r.sent[why.Server]; by != "" && !slices.Contains(r.servers, why.Server) {
 		why.By = by

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl"
-	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 )
 
 const (

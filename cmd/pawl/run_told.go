@@ -9,8 +9,8 @@ import (
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/cmd/pawl/rest"
-	"github.com/pawlproject/pawl/cmd/pawl/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/internal/store"
 )
 

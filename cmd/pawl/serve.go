@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
-	"github.com/pawlproject/pawl/cmd/pawl/server"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/server"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawlproject/pawl/cmd/pawl/etcdstore"
-	"github.com/pawlproject/pawl/cmd/pawl/server"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/server"
 	"github.com/pawlproject/pawl/internal/bearer"
 )
 

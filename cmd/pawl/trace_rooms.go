@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/cmd/pawl/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
-	"github.com/pawlproject/pawl/internal/desk"
+	"github.com/pawlproject/pawl/internal/service"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/wire"
 )
@@ -143,7 +143,7 @@ func (s *Server) admit(ctx context.Context) (*door, error) {
 func (s *Server) putOut(why error) error {
 	switch {
 	case errors.Is(why, access.ErrRevoked):
-		return s.failed(desk.Unauthenticated(why))
+		return s.failed(service.Unauthenticated(why))
 	case errors.Is(why, access.ErrCrowded):
 		return status.Error(codes.ResourceExhausted, why.Error())
 	}
@@ -174,7 +174,7 @@ func (d *door) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, 
 	for _, name := range names {
 		if !i.Allow(access.Hold, name) && locktable.ValidName(name) == nil {
 			d.server.o.Gate.Denied.Add(1)
-			out.Receive(number, desk.Denied(i, access.Hold, name))
+			out.Receive(number, service.Denied(i, access.Hold, name))
 			return false
 		}
 	}
@@ -194,7 +194,7 @@ func (d *door) observable(i *access.Identity, out cell.Receiver, names []string)
 			kept = append(kept, name)
 			continue
 		}
-		no := desk.Denied(i, access.Read, name)
+		no := service.Denied(i, access.Read, name)
 		out.Receive(0, locktable.Observed{Name: name, Reason: no.Reason, Message: no.Message})
 		d.server.desk.Note(access.Deed{
 			Identity: i.Name(), Remote: d.caller.Remote, Verb: "observe", Names: []string{name},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
-	"github.com/pawlproject/pawl/internal/desk"
+	"github.com/pawlproject/pawl/internal/service"
 )
 
 // Undecoded is a message as it came. gRPC decodes whatever has arrived, as many
@@ -97,7 +97,7 @@ func (s *Server) receiveCall(ctx context.Context, received func(any) error, into
 	c, err := s.o.Gate.From(s.present(ctx, metadata.ValueFromIncomingContext(ctx, authorizationKey)))
 	if err != nil {
 		u.bytes.Free()
-		return s.failed(desk.Unauthenticated(err))
+		return s.failed(service.Unauthenticated(err))
 	}
 	return s.decode(ctx, c, &u, into)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/desk"
+	"github.com/pawlproject/pawl/internal/service"
 )
 
 const (
@@ -59,7 +59,7 @@ type Options struct {
 type Server struct {
 	linkpb.UnimplementedLinkServer
 	cell *cell.Cell
-	desk *desk.Desk
+	desk *service.Desk
 	o    Options
 	// debts are of each identity that has attached, a *debt.
 	debts sync.Map
@@ -73,7 +73,7 @@ func New(c *cell.Cell, o Options) *Server {
 	if o.Gate == nil {
 		o.Gate = access.NewGate(nil)
 	}
-	return &Server{cell: c, desk: desk.New(c, o.Gate, o.Witness), o: o}
+	return &Server{cell: c, desk: service.New(c, o.Gate, o.Witness), o: o}
 }
 
 // Register makes r serve s.

@@ -18,7 +18,7 @@
 // sockets, real disks and real schedulers are tested elsewhere. What is imitated here
 // is network (stream.go), disk (disk.go) and time (clocks.go), and the goroutines
 // around the code that ships: the loops of client and cell, the intake, streams and
-// calls. docs/proof.md lists it.
+// calls. docs/internals/proof.md lists it.
 //
 // What callers asked and were told can be recorded as well (Record), for
 // checkers that know nothing of what happens inside.

@@ -21,15 +21,15 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/frugal", "internal/infile", "internal/session", "internal/clock", "internal/hook", "internal/reach", "guard"}},
+	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/protolimit", "internal/infile", "internal/session", "internal/clock", "internal/hook", "internal/dialerr", "guard"}},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
-		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/frugal", "internal/infile", "internal/desk", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
-		"internal/clock", "internal/reach", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/etcdstore",
+		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/protolimit", "internal/infile", "internal/service", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
+		"internal/clock", "internal/dialerr", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/internal/etcdstore",
 	}},
-	{dir: "cmd/pawl/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
-	{dir: "cmd/pawl/etcdstore", may: []string{"internal/authority", "internal/infile", "internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/reach"}},
+	{dir: "cmd/pawl/internal/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
+	{dir: "cmd/pawl/internal/etcdstore", may: []string{"internal/authority", "internal/infile", "internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/dialerr"}},
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
 	{dir: "internal/access"},
@@ -39,14 +39,13 @@ var rooms = []room{
 		"internal/locktable", "internal/store", "api", "internal/clock", "guard",
 	}},
 	{dir: "internal/clock"},
-	{dir: "internal/desk", may: []string{"internal/access", "internal/cell", "internal/locktable"}},
-	{dir: "internal/frugal", may: []string{"api"}},
+	{dir: "internal/service", may: []string{"internal/access", "internal/cell", "internal/locktable"}},
+	{dir: "internal/protolimit", may: []string{"api"}},
 	{dir: "internal/hook", may: []string{"internal/clock", "api"}},
 	{dir: "internal/infile", may: []string{"internal/clock"}},
-	{dir: "internal/link", may: []string{"internal/access", "internal/desk", "internal/cell", "internal/locktable", "internal/wire", "api", "internal/clock", "guard"}},
+	{dir: "internal/link", may: []string{"internal/access", "internal/service", "internal/cell", "internal/locktable", "internal/wire", "api", "internal/clock", "guard"}},
 	{dir: "internal/locktable", may: []string{"api", "guard"}},
-	{dir: "internal/planted"},
-	{dir: "internal/reach", may: []string{"api"}},
+	{dir: "internal/dialerr", may: []string{"api"}},
 	{dir: "internal/session", may: []string{"internal/trust", "api", "internal/clock", "guard"}},
 	{dir: "internal/sim", may: []string{
 		"internal/session", "internal/wire",
@@ -84,7 +83,7 @@ var wordsOnly = []struct {
 	only []string // the names that may be used; nil: all but those of not
 	not  []string
 }{
-	{from: []string{"cmd", "internal/desk", "internal/link", "internal/wire"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
+	{from: []string{"cmd", "internal/service", "internal/link", "internal/wire"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
 	{from: []string{"internal/trust", "internal/session", "internal/wire"}, to: "internal/clock", only: []string{"Reading"}},
 }
 

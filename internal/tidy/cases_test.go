@@ -51,7 +51,7 @@ func casesIn(tree *Tree) (named map[string][]string, strays []string) {
 	return named, strays
 }
 
-// Each case of docs/cases.md names the tests whose comments name it, all of them.
+// Each case of docs/internals/cases.md names the tests whose comments name it, all of them.
 // One that has none waits for a part that is not there yet, and says which.
 func TestCasesNameTheirTests(t *testing.T) {
 	tree := load(t)
@@ -59,7 +59,7 @@ func TestCasesNameTheirTests(t *testing.T) {
 	for _, stray := range strays {
 		t.Error(stray)
 	}
-	rows := caseRow.FindAllStringSubmatch(read(t, tree, "docs/cases.md"), -1)
+	rows := caseRow.FindAllStringSubmatch(read(t, tree, "docs/internals/cases.md"), -1)
 	if len(rows) < 70 {
 		t.Errorf("%d cases can be read", len(rows))
 	}

@@ -67,7 +67,7 @@ func TestEtcdFailuresNameTheirTests(t *testing.T) {
 		t.Errorf("%d tests are named", len(words))
 	}
 	for _, m := range words {
-		if !there["cmd/pawl/etcdstore."+m[1]] && !there["cmd/pawl/endtoend."+m[1]] {
+		if !there["cmd/pawl/internal/etcdstore."+m[1]] && !there["cmd/pawl/internal/endtoend."+m[1]] {
 			t.Errorf("%s is named, and is not there", m[1])
 		}
 	}

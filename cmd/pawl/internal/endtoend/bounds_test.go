@@ -1,0 +1,269 @@
+package endtoend
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/audit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/protolimit"
+	"github.com/pawlproject/pawl/internal/infile"
+	"github.com/pawlproject/pawl/internal/link"
+	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/session"
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/wire"
+)
+
+const root = "../../../../"
+
+// bounds are the code's, by the names that docs/bounds.md gives them.
+var bounds = map[string]any{
+	"etcdstore.PrefixMax": etcdstore.PrefixMax,
+
+	"locktable.NameMax":      locktable.NameMax,
+	"locktable.NamesMax":     locktable.NamesMax,
+	"locktable.LabelMax":     locktable.LabelMax,
+	"locktable.ReasonMax":    locktable.ReasonMax,
+	"locktable.RequestIDMax": locktable.RequestIDMax,
+	"locktable.ValueMax":     locktable.ValueMax,
+	"locktable.TTLMin":       locktable.TTLMin,
+	"locktable.TTLMax":       locktable.TTLMax,
+	"locktable.TTLDefault":   locktable.TTLDefault,
+	"locktable.WaitMax":      locktable.WaitMax,
+	"locktable.LockDelayMax": locktable.LockDelayMax,
+	"locktable.SlotsMax":     locktable.SlotsMax,
+	"locktable.PageMax":      locktable.PageMax,
+	"locktable.NumbersMax":   locktable.NumbersMax,
+	"locktable.PlaceKept":    locktable.PlaceKept,
+	"locktable.OutcomeKept":  locktable.OutcomeKept,
+
+	"locktable.IdentityShare": locktable.IdentityShare,
+
+	"cell.QueuedDefault":     cell.QueuedDefault,
+	"cell.QueuedKept":        cell.QueuedKept,
+	"cell.QueuedBytesMax":    cell.QueuedBytesMax,
+	"cell.QueuedBytesKept":   cell.QueuedBytesKept,
+	"cell.AllQueuedBytesMax": cell.AllQueuedBytesMax,
+
+	"access.StreamsDefault":  access.StreamsDefault,
+	"access.StreamsMax":      access.StreamsMax,
+	"access.CallsMax":        access.CallsMax,
+	"access.AllCallsMax":     access.AllCallsMax,
+	"access.BytesMax":        access.BytesMax,
+	"access.AllBytesMax":     access.AllBytesMax,
+	"access.DecodingsMax":    access.DecodingsMax,
+	"access.AllDecodingsMax": access.AllDecodingsMax,
+	"access.CredentialMin":   access.CredentialMin,
+	"access.CredentialMax":   access.CredentialMax,
+
+	"authfile.BytesMax":      authfile.BytesMax,
+	"authfile.SeparatorsMax": authfile.SeparatorsMax,
+	"authfile.IdentitiesMax": authfile.IdentitiesMax,
+	"authfile.NameMax":       authfile.NameMax,
+	"authfile.ProofsMax":     authfile.ProofsMax,
+	"authfile.RightsMax":     authfile.RightsMax,
+	"authfile.LimitMax":      authfile.LimitMax,
+	"protolimit.PartsMax":        protolimit.PartsMax,
+	"infile.BytesMax":        infile.BytesMax,
+	"audit.QueueMax":         audit.QueueMax,
+
+	"link.StreamsPerConnection": link.StreamsPerConnection,
+	"linkpb.BeatGap":            linkpb.BeatGap,
+
+	"locktable.DefaultLimits.LeasesPerSession": locktable.DefaultLimits.LeasesPerSession,
+	"locktable.DefaultLimits.WaitersPerName":   locktable.DefaultLimits.WaitersPerName,
+	"locktable.DefaultLimits.Sessions":         locktable.DefaultLimits.Sessions,
+	"locktable.DefaultLimits.Leases":           locktable.DefaultLimits.Leases,
+	"locktable.DefaultLimits.Waiters":          locktable.DefaultLimits.Waiters,
+	"locktable.DefaultLimits.ValueBytes":       locktable.DefaultLimits.ValueBytes,
+	"locktable.DefaultLimits.TextBytes":        locktable.DefaultLimits.TextBytes,
+	"locktable.DefaultLimits.Closed":           locktable.DefaultLimits.Closed,
+	"locktable.DefaultLimits.Finished":         locktable.DefaultLimits.Finished,
+	"locktable.DefaultLimits.Observed":         locktable.DefaultLimits.Observed,
+	"locktable.DefaultLimits.Observers":        locktable.DefaultLimits.Observers,
+
+	"rest.BodyMax":      rest.BodyMax,
+	"rest.SmallBodyMax": rest.SmallBodyMax,
+	"link.MessageMax":   link.MessageMax,
+	"link.OutboxMax":    link.OutboxMax,
+	"link.UnreadMax":    link.UnreadMax,
+	"link.AllUnreadMax": link.AllUnreadMax,
+	"wire.RequestsMax":  wire.RequestsMax,
+	"wire.HeldMax":      wire.HeldMax,
+	"wire.NamedMax":     wire.NamedMax,
+
+	"session.WatchesMax":     session.WatchesMax,
+	"session.OutstandingMax": session.OutstandingMax,
+	"session.NumbersMax":     session.NumbersMax,
+
+	"store.BatchMax": store.BatchMax,
+	"store.InFlight": store.InFlight,
+}
+
+// unexported are bounds that only their source knows.
+var unexported = map[string]string{
+	"rest.bodyWait":         "cmd/pawl/internal/rest/front.go",
+	"rest.breakBodyMax":     "cmd/pawl/internal/rest/front.go",
+	"rest.namesListed":      "cmd/pawl/internal/rest/acquire.go",
+	"rest.answerWait":       "cmd/pawl/internal/rest/front.go",
+	"cell.queuedMax":        "internal/cell/intake.go",
+	"cell.lineMax":          "internal/cell/intake.go",
+	"cell.keptBytesMax":     "internal/cell/intake.go",
+	"cell.turnMax":          "internal/cell/intake.go",
+	"cell.floodMin":         "internal/cell/intake.go",
+	"cell.urgentMax":        "internal/cell/intake.go",
+	"server.filesKept":      "cmd/pawl/internal/server/connections.go",
+	"audit.queuedMax":       "cmd/pawl/internal/audit/log.go",
+	"audit.writeMax":        "cmd/pawl/internal/audit/log.go",
+	"infile.arriveMax":      "internal/infile/infile.go",
+	"cell.openMax":          "internal/cell/step.go",
+	"cell.openBytesMax":     "internal/cell/step.go",
+	"cell.listedMax":        "internal/cell/step_waiting.go",
+	"cell.roomyMin":         "internal/cell/step_waiting.go",
+	"cell.heldMax":          "internal/cell/step_waiting.go",
+	"locktable.changedMax":  "internal/locktable/changed.go",
+	"link.spellGap":         "internal/link/debt.go",
+	"cell.resignMax":        "internal/cell/run.go",
+	"server.resignMax":      "cmd/pawl/internal/server/server.go",
+	"server.connectionsMax": "cmd/pawl/internal/server/connections.go",
+	"audit.refusedMax":      "cmd/pawl/internal/audit/log.go",
+	"kvlog.truncateMax":     "internal/store/kvlog/snapshot.go",
+	"kvlog.foreignMax":      "internal/store/kvlog/claim.go",
+	"main.takeOverMax":      "cmd/pawl/client.go",
+	"pawl.claimTries":       "acquire.go",
+	"pawl.freshTries":       "do.go",
+	"pawl.closeMax":         "client.go",
+
+	"pawl.dialMax":           "client.go",
+	"session.attemptMax":     "internal/session/line.go",
+	"session.backoffMax":     "internal/session/line.go",
+	"session.refusedMax":     "internal/session/line.go",
+	"session.patienceMax":    "internal/session/line.go",
+	"pawl.eventsKept":        "events.go",
+	"guard.resourceMax":      "guard/fence.go",
+	"guard.cellMax":          "guard/fence.go",
+	"guard.sealedMax":        "guard/fence.go",
+	"pgguard.snapshotsMax":   "guard/pgguard/tx.go",
+	"locktable.holdersShown": "internal/locktable/list.go",
+	"locktable.waitersShown": "internal/locktable/list.go",
+	"locktable.pageShown":    "internal/locktable/list.go",
+	"locktable.TellMax":      "internal/locktable/decide_session.go",
+	"locktable.TenuresKept":  "internal/locktable/apply.go",
+	"cell.tracesMax":         "internal/cell/trace.go",
+	"cell.eventsMax":         "internal/cell/step.go",
+	"cell.ShareMax":          "internal/cell/usable.go",
+	"link.GreetingMax":       "internal/link/server.go",
+	"link.IdleMax":           "internal/link/server.go",
+	"link.BlockMax":          "internal/link/block.go",
+	"link.blockFrames":       "internal/link/block.go",
+	"link.blockBytes":        "internal/link/block.go",
+	"link.HeaderMax":         "internal/link/server.go",
+	"server.headerMax":       "cmd/pawl/internal/server/server.go",
+	"server.idleMax":         "cmd/pawl/internal/server/server.go",
+	"server.answersMax":      "cmd/pawl/internal/server/server.go",
+	"etcdstore.answerMax":    "cmd/pawl/internal/etcdstore/members.go",
+	"etcdstore.historyMax":   "cmd/pawl/internal/etcdstore/look.go",
+	"etcdstore.firstMax":     "cmd/pawl/internal/etcdstore/look.go",
+	"supervise.killAfterMax": "cmd/pawl/internal/supervise/window.go",
+	"main.callMax":           "cmd/pawl/client.go",
+	"main.reachMax":          "cmd/pawl/client.go",
+	"main.keepMax":           "cmd/pawl/client.go",
+	"main.configMax":         "cmd/pawl/config.go",
+	"main.heardMax":          "cmd/pawl/trace_call.go",
+	"main.traceTimesMax":     "cmd/pawl/trace.go",
+}
+
+// quantity is what a bound says: a number, or a number and a unit of time.
+var quantity = regexp.MustCompile(`\d(?:[\d,]*\d)?(?: (?:ms|s|min|h)\b)?`)
+
+// asWritten is a bound as people write it.
+func asWritten(t *testing.T, v any) string {
+	t.Helper()
+	switch v := v.(type) {
+	case int:
+		digits := strconv.Itoa(v)
+		for i := len(digits) - 3; i > 0; i -= 3 {
+			digits = digits[:i] + "," + digits[i:]
+		}
+		return digits
+	case time.Duration:
+		for _, u := range []struct {
+			unit time.Duration
+			text string
+		}{{time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+			if v%u.unit == 0 {
+				return fmt.Sprintf("%d %s", v/u.unit, u.text)
+			}
+		}
+	}
+	t.Fatalf("no bound is written like %v (%T)", v, v)
+	return ""
+}
+
+// Every row of docs/bounds.md names bounds of the code and says what they are.
+// That no bound is missing is seen to by TestEveryBoundIsKnown.
+func TestBoundsAreAsDocumented(t *testing.T) {
+	text, err := os.ReadFile(root + "docs/bounds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := maps.Clone(bounds)
+	for name, path := range unexported {
+		_, short, _ := strings.Cut(name, ".")
+		bounds[name] = valueOf(t, root+path, short)
+	}
+	named := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[2]) == "name" {
+			continue
+		}
+		says := quantity.FindAllString(strings.ReplaceAll(cells[1], "UTF-8", ""), -1)
+		var means []string
+		prefix := ""
+		for i, name := range strings.Split(cells[2], ",") {
+			name = strings.Trim(name, " `")
+			if i == 0 {
+				prefix, _, _ = strings.Cut(name, ".")
+			} else if !strings.Contains(name, ".") {
+				name = prefix + "." + name
+			}
+			v, ok := bounds[name]
+			if !ok {
+				t.Errorf("docs/bounds.md names %q, which is no bound that this test knows", name)
+				continue
+			}
+			named[name] = true
+			means = append(means, asWritten(t, v))
+		}
+		for _, m := range means {
+			if !slices.Contains(says, m) {
+				t.Errorf("the code's %s is %v; docs/bounds.md says %s", strings.TrimSpace(cells[2]), means, strings.TrimSpace(cells[1]))
+			}
+		}
+		for _, s := range says {
+			// 0 and 1 are where a range begins.
+			if s != "0" && s != "1" && !slices.Contains(means, s) {
+				t.Errorf("docs/bounds.md says %q of %s, whose value is %v", s, strings.TrimSpace(cells[0]), means)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		if !named[name] {
+			t.Errorf("docs/bounds.md has no row for %s", name)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package endtoend
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/etcdtest"
+	"github.com/pawlproject/pawl/internal/testwait"
+)
+
+// Somebody deletes the tenure alone, then all that the cell keeps, and a standby is
+// quicker than the server that was active. Over the log that is left it goes on with
+// what was granted; where nothing is left it founds a cell. It says so either way.
+func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
+	wholly(t)
+	c := etcdtest.Start(t, etcdtest.Options{})
+	eye := etcdClient(t, c.Members[0].Endpoint())
+	for _, x := range []struct{ what, end, says string }{
+		{"tenure", "/tenure", "the cell's tenure was deleted"},
+		{"everything", "/", "store_rolled_back: the store has nothing more of the cell"},
+	} {
+		prefix := "/" + x.what + "/"
+		on := []string{"--prefix", prefix}
+		a, b := onEtcd(t, c, on...), onEtcd(t, c, on...)
+		a.up()
+		before := a.want(0, "acquire", "held", "--ttl", "5m").stdout
+		b.launch()
+		testwait.Until(t, bound, "the standby knows who is active", func() bool { return b.pointsAt(a) })
+		a.pause()
+		if gone, err := eye.Delete(t.Context(), prefix+"default"+x.end, clientv3.WithPrefix()); err != nil || gone.Deleted == 0 {
+			t.Fatalf("%s: nothing was deleted: %v", x.what, err)
+		}
+		testwait.Until(t, bound, x.what+" was deleted: the standby says so", func() bool { return strings.Contains(b.said(), x.says) })
+		testwait.Until(t, bound, x.what+" was deleted: the standby takes over", func() bool {
+			_, status := b.get("/v1/status")
+			return strings.Contains(status, `"active":true`)
+		})
+		a.resume()
+		if x.what == "tenure" {
+			if h := b.look("held").Holders; len(h) != 1 || !strings.Contains(before, h[0].FencingToken) {
+				t.Errorf("held by %+v; granted was %s", h, before)
+			}
+			testwait.Until(t, bound, "the one that was active stands by", func() bool { return a.pointsAt(b) })
+		} else {
+			b.want(0, "acquire", "held")
+			_, status := b.get("/v1/status")
+			contains(t, status, `"store_rolled_back":true`)
+			if code := a.end(); code != 65 || !strings.Contains(a.said(), "store_rolled_back") {
+				t.Errorf("the one that was active ended with %d:\n%s", code, a.said())
+			}
+		}
+	}
+}
+
+// Somebody puts an older tenure back, under a log that has gone on. The next server
+// takes an epoch that was somebody's already: it says so and ends, and so does
+// "pawl log dump". Started again, it takes the next one and goes on with what there is.
+func TestEtcdTenureIsSetBack(t *testing.T) {
+	wholly(t)
+	c := etcdtest.Start(t, etcdtest.Options{})
+	eye := etcdClient(t, c.Members[0].Endpoint())
+	s := onEtcd(t, c)
+	s.up()
+	s.stop(syscall.SIGTERM)
+	const key = "/pawl/default/tenure"
+	old, err := eye.Get(t.Context(), key)
+	if err != nil || len(old.Kvs) != 1 {
+		t.Fatalf("the tenure is %v, %v", old, err)
+	}
+	s.up()
+	granted := s.want(0, "acquire", "held", "--ttl", "5m").stdout
+	s.stop(syscall.SIGTERM)
+	if _, err := eye.Put(t.Context(), key, string(old.Kvs[0].Value)); err != nil {
+		t.Fatal(err)
+	}
+	s.want(65, "log", "dump", "--store", "etcd", "--endpoints", c.Members[0].Endpoint())
+	s.launch()
+	if code := s.end(); code != 65 || !strings.Contains(s.said(), "its key was set back") {
+		t.Errorf("the server ended with %d:\n%s", code, s.said())
+	}
+	s.up()
+	if h := s.look("held").Holders; len(h) != 1 || !strings.Contains(granted, h[0].FencingToken) {
+		t.Errorf("held by %+v; granted was %s", h, granted)
+	}
+	s.stop(syscall.SIGTERM)
+	s.want(0, "log", "dump", "--store", "etcd", "--endpoints", c.Members[0].Endpoint())
+}

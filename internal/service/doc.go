@@ -1,0 +1,21 @@
+// Package service is a cell as a caller may use it: the one place where a request
+// that comes without a stream meets the rights of whoever asks. Both fronts, the
+// link's unary calls and HTTP, ask here; streams are checked by the link with the
+// same words (Denied, Unauthenticated).
+//
+//	HTTP ──┐ access.With(ctx, caller)
+//	       ├──▶ Desk ── rights ──▶ cell
+//	gRPC ──┘      └─── audit
+//
+// It promises:
+//
+//   - A context that does not say who asks is refused where anybody has to prove
+//     anything.
+//   - The identity in a command is the caller's, whatever the front put there.
+//   - Several names need the right on each of them. A refusal shows the holder
+//     only to those who may read the name. A listing holds what may be read, and
+//     its pages tell nothing of the rest.
+//   - What was done or denied is noted with the witness.
+//
+// It decides nothing about leases.
+package service
