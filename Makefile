@@ -104,7 +104,7 @@ soak: ## every test with its full count of repetitions
 
 .PHONY: soak-kill
 soak-kill: build ## SIGKILL the server under load, KILLS times (200)
-	@go run ./cmd/pawl/soak -pawl .bin/pawl -kills $(KILLS)
+	@go run ./test/soak -pawl .bin/pawl -kills $(KILLS)
 
 .PHONY: etcd-lines
 etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody's etcd, wholly on 3.5, on 3.6 and on 3.7

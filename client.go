@@ -13,8 +13,8 @@ import (
 
 	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/hook"
 	"github.com/pawlproject/pawl/internal/dialerr"
+	"github.com/pawlproject/pawl/internal/hook"
 	"github.com/pawlproject/pawl/internal/session"
 )
 

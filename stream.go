@@ -16,8 +16,8 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
-	"github.com/pawlproject/pawl/internal/protolimit"
 	"github.com/pawlproject/pawl/internal/dialerr"
+	"github.com/pawlproject/pawl/internal/protolimit"
 	"github.com/pawlproject/pawl/internal/session"
 )
 

@@ -8,7 +8,6 @@ require (
 	github.com/pawlproject/pawl v0.0.0
 	github.com/pawlproject/pawl/guard v0.0.0
 	github.com/pawlproject/pawl/guard/pgguard v0.0.0
-	github.com/pawlproject/pawl/guard/pgguard/pgtest v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	go.etcd.io/etcd/api/v3 v3.7.3

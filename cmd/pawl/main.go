@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	_ "github.com/pawlproject/pawl/cmd/pawl/internal/needsunix"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 )
 
 func main() {

@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 )
 
 // printJSON prints one line with the names of the HTTP interface.

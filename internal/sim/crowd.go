@@ -9,7 +9,7 @@ import (
 
 // crowds are numbers of slots around where something may change: what a machine's
 // word holds, and from where on the lock table treats many holders in another way.
-// The model of the lock table (internal/worlds/tables) tries the most there may be.
+// The model of the lock table (test/tables) tries the most there may be.
 var crowds = []uint32{1, 2, 63, 64, 65, 1023, 1024, 1025}
 
 // drawCrowd has the first name of some worlds have slots, as many as may matter,

@@ -19,7 +19,7 @@ func public(dir string) bool {
 		}
 	}
 	switch first, _, _ := strings.Cut(dir, "/"); first {
-	case "api", "bench", "cmd", "docs", "scripts", "tools":
+	case "api", "bench", "cmd", "docs", "scripts", "test", "tools":
 		return false
 	}
 	return true

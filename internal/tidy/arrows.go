@@ -62,11 +62,12 @@ var rooms = []room{
 		"internal/store", "internal/store/faulty", "internal/store/kvlog", "api", "internal/clock", "internal/testwait",
 	}, aid: true},
 	{dir: "internal/testcert", may: []string{"internal/clock"}, aid: true},
+	{dir: "internal/testpostgres", aid: true},
 	{dir: "internal/testwait", aid: true},
 	{dir: "internal/tidy"},
 	{dir: "internal/trust", may: []string{"internal/clock"}},
 	{dir: "internal/wire", may: []string{"internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
-	{dir: "internal/worlds", may: []string{"*"}},
+	{dir: "test", may: []string{"*"}},
 	{dir: "pawltest", may: []string{
 		".", "internal/link", "internal/cell", "internal/store", "internal/store/memstore", "internal/clock", "internal/hook",
 		"api", "guard",
@@ -125,7 +126,7 @@ func (r room) mayImport(to room, test bool) bool {
 	switch {
 	case r.dir == to.dir:
 		return true
-	case to.dir == "internal/worlds", to.dir == "internal/tidy":
+	case to.dir == "test", to.dir == "internal/tidy":
 		return false
 	case test:
 		return to.aid || r.reaches(to)

@@ -24,7 +24,7 @@ var clockReaders = map[string]string{
 	"internal/clock":           "it is the reader",
 	"internal/testwait":        "it waits for real time on behalf of tests",
 	"internal/tidy":            "it names what it looks for",
-	"internal/worlds":          "tests only",
+	"test":                     "tests only",
 	"tools":                    "no part of the product",
 	"bench":                    "it measures",
 }
@@ -68,7 +68,7 @@ func waits(t *Tree) []Finding {
 	var found []Finding
 	for _, f := range t.Files {
 		r, _ := roomOf(f.Dir())
-		if !f.Test && !r.aid && r.dir != "internal/worlds" || f.Dir() == "internal/testwait" {
+		if !f.Test && !r.aid && r.dir != "test" || f.Dir() == "internal/testwait" {
 			continue
 		}
 		bubbles := f.bubbles()

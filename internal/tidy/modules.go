@@ -16,17 +16,13 @@ var requirements = map[string][]string{
 	},
 	"guard":         nil,
 	"guard/pgguard": {modulePath + "/guard", "github.com/jackc/pgx/v5"},
-	"guard/pgguard/pgtest": {
-		modulePath, modulePath + "/guard", modulePath + "/guard/pgguard", "github.com/go-zookeeper/zk", "github.com/jackc/pgx/v5",
-	},
-	"guard/sqlguard/sqlitetest": {modulePath + "/guard", "modernc.org/sqlite"},
-	"cmd/pawl":                  {"*"},
-	"internal/worlds":           {"*"},
-	"bench":                     {"*"},
-	"tools":                     {"*"},
-	"tools/etcd35":              {"*"},
-	"tools/etcd36":              {"*"},
-	"tools/etcd37":              {"*"},
+	"cmd/pawl":      {"*"},
+	"test":          {"*"},
+	"bench":         {"*"},
+	"tools":         {"*"},
+	"tools/etcd35":  {"*"},
+	"tools/etcd36":  {"*"},
+	"tools/etcd37":  {"*"},
 }
 
 // outsideWorkspace would raise everybody's versions.

@@ -27,7 +27,7 @@
 //	why: a late release ends a newer lease
 //	ships: a release names the name alone
 //	found: sim 18 I5
-//	found: test ./internal/worlds/linear TestSimulatedLinearizable/told
+//	found: test ./test/linear TestSimulatedLinearizable/told
 //	file: internal/locktable/decide_lease.go
 //	 		l = s.holding(t, c.Token)
 //	+		if l == nil {

@@ -79,7 +79,7 @@ const tableBounds = "internal/locktable/bounds.go"
 var likeBounds = regexp.MustCompile(`(Max|Tries|Kept|Shown)$`)
 
 // apart are folders whose bounds are those of tests and of measuring.
-var apart = regexp.MustCompile(`^(bench|tools|internal/(sim|worlds|tidy|planted|test\w+)|cmd/pawl/(soak|endtoend))(/|$)|test(/|$)|/faulty$`)
+var apart = regexp.MustCompile(`^(bench|tools|test|internal/(sim|tidy|test\w+)|cmd/pawl/internal/endtoend)(/|$)|test(/|$)|/faulty$`)
 
 // Every bound of the code, exported or not, has its row on docs/bounds.md or is
 // none that anybody meets.

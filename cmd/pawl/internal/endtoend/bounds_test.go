@@ -18,10 +18,10 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
-	"github.com/pawlproject/pawl/internal/protolimit"
 	"github.com/pawlproject/pawl/internal/infile"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/protolimit"
 	"github.com/pawlproject/pawl/internal/session"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/wire"
@@ -76,7 +76,7 @@ var bounds = map[string]any{
 	"authfile.ProofsMax":     authfile.ProofsMax,
 	"authfile.RightsMax":     authfile.RightsMax,
 	"authfile.LimitMax":      authfile.LimitMax,
-	"protolimit.PartsMax":        protolimit.PartsMax,
+	"protolimit.PartsMax":    protolimit.PartsMax,
 	"infile.BytesMax":        infile.BytesMax,
 	"audit.QueueMax":         audit.QueueMax,
 

@@ -16,13 +16,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawlproject/pawl/guard/pgguard"
-	"github.com/pawlproject/pawl/guard/pgguard/pgtest"
+	"github.com/pawlproject/pawl/internal/testpostgres"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // cluster is PostgreSQL, started by the first test that needs it.
-var cluster = sync.OnceValues(func() (*pgtest.Server, error) {
-	s, err := pgtest.Start(pgtest.Options{})
+var cluster = sync.OnceValues(func() (*testpostgres.Server, error) {
+	s, err := testpostgres.Start(testpostgres.Options{})
 	if err == nil {
 		stopCluster = s.Stop
 	}
@@ -33,14 +33,14 @@ var cluster = sync.OnceValues(func() (*pgtest.Server, error) {
 var stopCluster = func() error { return nil }
 
 // postgres returns the DSN of a fresh database, which is dropped with the test.
-func postgres(t *testing.T, name string) (*pgtest.Server, string) {
+func postgres(t *testing.T, name string) (*testpostgres.Server, string) {
 	t.Helper()
 	wholly(t)
 	s, err := cluster()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dsn, err := s.Database(t.Context(), name)
+	dsn, err := createDatabase(t.Context(), s, name)
 	if err != nil {
 		t.Fatal(err)
 	}
