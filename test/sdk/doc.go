@@ -1,7 +1,3 @@
-// Package sdk is the root of a module of tests.
-//
-// It promises that a test library never reaches a user: what needs
-// pgregory.net/rapid, cockroachdb/datadriven or goleak lies below this folder,
-// in a go.mod of its own, and may still import our internal packages because
-// its path lies below theirs. Nothing outside this module may import it.
+// Package sdk holds tests of the SDK on real servers of the cell, over connections and
+// stores with faults, that need what only this module may require.
 package sdk

@@ -2,6 +2,6 @@
 // over real SQLite files, and holds what is particular to SQLite: its two
 // journals, its busy answers and its deferred transactions.
 //
-// It is a module of its own, so that the users of sqlguard choose their driver
+// It is not in the module of sqlguard, so that users of sqlguard choose their driver
 // themselves. It exports nothing.
 package sqlite
