@@ -49,13 +49,15 @@ func (s *Server) decode(ctx context.Context, c *access.Caller, u *Undecoded, m p
 	defer u.bytes.Free()
 	if u.bytes.Len() > access.SmallMax {
 		done, err := s.o.Gate.Decoding(ctx, c)
+		if err == nil {
+			defer done() // also of a caller that has gone meanwhile
+		}
 		switch {
 		case ctx.Err() != nil:
 			return status.FromContextError(ctx.Err()).Err()
 		case err != nil:
 			return s.putOut(err)
 		}
-		defer done()
 	}
 	b := u.bytes.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
@@ -286,6 +287,25 @@ func TestALargeGreetingWaitsForRoom(t *testing.T) {
 		}
 		if !hasRoom(t, g, "a") {
 			t.Error("the room of a greeting is not given back")
+		}
+	})
+}
+
+// Who has gone when its turn comes takes none with it.
+func TestWhoHasGoneGivesItsTurnBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := gated(t)
+		s := New(nil, Options{Gate: g})
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for range access.AllDecodingsMax {
+			u := &Undecoded{bytes: mem.BufferSlice{mem.SliceBuffer(make([]byte, 2*access.SmallMax))}}
+			if err := s.decode(gone, callerOf(t, g, "a"), u, new(linkpb.ClientMessage)); status.Code(err) != codes.Canceled {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1", Value: make([]byte, 2*access.SmallMax)}); err != nil {
+			t.Errorf("a large call after that: %v", err)
 		}
 	})
 }
