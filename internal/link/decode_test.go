@@ -3,12 +3,15 @@ package link
 import (
 	"bytes"
 	"context"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
@@ -306,6 +309,59 @@ func TestWhoHasGoneGivesItsTurnBack(t *testing.T) {
 		}
 		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1", Value: make([]byte, 2*access.SmallMax)}); err != nil {
 			t.Errorf("a large call after that: %v", err)
+		}
+	})
+}
+
+// A compressed message is a thousand times as large as on the wire: none is taken.
+func TestCompressedMessagesAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := gated(t)
+		packed := grpc.UseCompressor(gzip.Name)
+		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1"}, packed); status.Code(err) != codes.Internal {
+			t.Errorf("a call: %v", err)
+		}
+		st, err := c.Attach(as(t.Context(), "a"), packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = st.Send(&linkpb.ClientMessage{Hello: hello()})
+		if m, err := st.Recv(); status.Code(err) != codes.Internal {
+			t.Errorf("a stream: %v, %v", m, err)
+		}
+	})
+}
+
+// What a stream said last is many times as large in memory as on the wire, and not
+// kept while it says nothing.
+func TestAnIdleStreamKeepsNoMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, false)
+		request := acquires(1, func(int) string { return "" })
+		request[0].GetAcquire().Names = make([]string, MessageMax/2-1000)
+		inUse := func() int {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		const streams = 20
+		var before int
+		for k := range streams + 1 {
+			st := attach(t, c, &linkpb.ClientMessage{Hello: hello()})
+			recv(t, st)
+			if err := st.Send(&linkpb.ClientMessage{Requests: request}); err != nil {
+				t.Fatal(err)
+			}
+			if m := recv(t, st); len(m.Replies) != 1 || m.Replies[0].GetRefused().GetReason() != linkpb.Reason_REASON_INVALID {
+				t.Fatalf("%v", m)
+			}
+			if synctest.Wait(); k == 0 {
+				before = inUse()
+			}
+		}
+		if each := (inUse() - before) / streams; each > MessageMax {
+			t.Errorf("an idle stream keeps %d bytes; its message had %d", each, MessageMax)
 		}
 	})
 }
