@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
@@ -144,6 +145,9 @@ func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<
 		if err := s.submit(st.Context(), stream, door, out, m); err != nil {
 			return err
 		}
+		// A stream may say nothing for days. What it said last, many times as large as
+		// on the wire, is not kept meanwhile.
+		proto.Reset(m)
 		if err := door.receiveInto(st, m); err != nil {
 			return ending(err)
 		}

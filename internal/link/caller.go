@@ -171,6 +171,10 @@ func (d *door) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
 
 // mayAcquire answers an acquire that is not allowed, and says whether it is.
 func (d *door) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, names []string) bool {
+	if err := locktable.TooMany(names); err != nil {
+		out.Receive(number, locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
+		return false
+	}
 	for _, name := range names {
 		if !i.Allow(access.Hold, name) && locktable.ValidName(name) == nil {
 			d.server.o.Gate.Denied.Add(1)

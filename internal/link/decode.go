@@ -2,11 +2,14 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/gzip"
 	_ "google.golang.org/grpc/encoding/proto" // the codec behind ours
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
@@ -44,18 +47,36 @@ func undecodedMessages() grpc.ServerOption {
 	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")})
 }
 
+// uncompressed makes a gRPC server refuse compressed messages. gzip is there, since
+// something in the process knows it, and some 300 bytes of it are a message of
+// MessageMax: taken apart before and outside of everybody's turn.
+func uncompressed() grpc.ServerOption {
+	return grpc.RPCDecompressor(refusing{}) //nolint:staticcheck // encoding.RegisterCompressor is for the whole process
+}
+
+// refusing is a grpc.Decompressor.
+type refusing struct{}
+
+func (refusing) Do(io.Reader) ([]byte, error) {
+	return nil, errors.New("the link takes no compressed messages")
+}
+
+func (refusing) Type() string { return gzip.Name }
+
 // decode makes of what a caller sent a message, and lets go of it.
 func (s *Server) decode(ctx context.Context, c *access.Caller, u *Undecoded, m proto.Message) error {
 	defer u.bytes.Free()
 	if u.bytes.Len() > access.SmallMax {
 		done, err := s.o.Gate.Decoding(ctx, c)
+		if err == nil {
+			defer done() // also of a caller that has gone meanwhile
+		}
 		switch {
 		case ctx.Err() != nil:
 			return status.FromContextError(ctx.Err()).Err()
 		case err != nil:
 			return s.putOut(err)
 		}
-		defer done()
 	}
 	b := u.bytes.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()

@@ -3,16 +3,21 @@ package link
 import (
 	"bytes"
 	"context"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/wire"
 )
 
@@ -288,4 +293,95 @@ func TestALargeGreetingWaitsForRoom(t *testing.T) {
 			t.Error("the room of a greeting is not given back")
 		}
 	})
+}
+
+// Who has gone when its turn comes takes none with it.
+func TestWhoHasGoneGivesItsTurnBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := gated(t)
+		s := New(nil, Options{Gate: g})
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for range access.AllDecodingsMax {
+			u := &Undecoded{bytes: mem.BufferSlice{mem.SliceBuffer(make([]byte, 2*access.SmallMax))}}
+			if err := s.decode(gone, callerOf(t, g, "a"), u, new(linkpb.ClientMessage)); status.Code(err) != codes.Canceled {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1", Value: make([]byte, 2*access.SmallMax)}); err != nil {
+			t.Errorf("a large call after that: %v", err)
+		}
+	})
+}
+
+// A compressed message is a thousand times as large as on the wire: none is taken.
+func TestCompressedMessagesAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := gated(t)
+		packed := grpc.UseCompressor(gzip.Name)
+		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1"}, packed); status.Code(err) != codes.Internal {
+			t.Errorf("a call: %v", err)
+		}
+		st, err := c.Attach(as(t.Context(), "a"), packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = st.Send(&linkpb.ClientMessage{Hello: hello()})
+		if m, err := st.Recv(); status.Code(err) != codes.Internal {
+			t.Errorf("a stream: %v, %v", m, err)
+		}
+	})
+}
+
+// What a stream said last is many times as large in memory as on the wire, and not
+// kept while it says nothing.
+func TestAnIdleStreamKeepsNoMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, false)
+		request := acquires(1, func(int) string { return "" })
+		request[0].GetAcquire().Names = make([]string, MessageMax/2-1000)
+		inUse := func() int {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		const streams = 20
+		var before int
+		for k := range streams + 1 {
+			st := attach(t, c, &linkpb.ClientMessage{Hello: hello()})
+			recv(t, st)
+			if err := st.Send(&linkpb.ClientMessage{Requests: request}); err != nil {
+				t.Fatal(err)
+			}
+			if m := recv(t, st); len(m.Replies) != 1 || m.Replies[0].GetRefused().GetReason() != linkpb.Reason_REASON_INVALID {
+				t.Fatalf("%v", m)
+			}
+			if synctest.Wait(); k == 0 {
+				before = inUse()
+			}
+		}
+		if each := (inUse() - before) / streams; each > MessageMax {
+			t.Errorf("an idle stream keeps %d bytes; its message had %d", each, MessageMax)
+		}
+	})
+}
+
+// answered keeps what it is told.
+type answered []locktable.Answer
+
+func (a *answered) Receive(_ uint64, x locktable.Answer) { *a = append(*a, x) }
+
+// An acquire of more names than a lease may have does not stand in line with them.
+func TestTooManyNamesAreAnsweredAtTheDoor(t *testing.T) {
+	g := access.NewGate(policyOf(t, people()))
+	c := callerOf(t, g, "a")
+	d := &door{server: New(nil, Options{Gate: g}), caller: c}
+	var told answered
+	if !d.mayAcquire(c.Identity(), &told, 1, slices.Repeat([]string{"a/1"}, 2*locktable.NamesMax)) || len(told) > 0 {
+		t.Errorf("as many as may be listed: %v", told)
+	}
+	if d.mayAcquire(c.Identity(), &told, 1, make([]string, 100_000)) || len(told) != 1 || told[0].(locktable.Refused).Reason != locktable.Invalid {
+		t.Errorf("%v", told)
+	}
 }

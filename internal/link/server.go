@@ -85,6 +85,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(s.service
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		undecodedMessages(),
+		uncompressed(),
 		grpc.MaxRecvMsgSize(MessageMax),
 		grpc.StaticStreamWindowSize(StreamWindow),
 		grpc.StaticConnWindowSize(ConnWindow),

@@ -314,9 +314,22 @@ func (c *closure) remains(now Now) time.Duration {
 	return max(c.until-now.High, 0)
 }
 
+// TooMany says why an acquire of so many names is refused, however many of them are
+// equal; nil: it may pass. It is asked before an acquire waits to be decided.
+func TooMany(names []string) error {
+	if len(names) > 2*NamesMax {
+		return errNames(len(names))
+	}
+	return nil
+}
+
+func errNames(n int) error {
+	return fmt.Errorf("%d names were given; 1 to %d were expected", n, NamesMax)
+}
+
 func (c Acquire) valid() error {
 	if len(c.Names) < 1 || len(c.Names) > NamesMax {
-		return fmt.Errorf("%d names were given; 1 to %d were expected", len(c.Names), NamesMax)
+		return errNames(len(c.Names))
 	}
 	for _, name := range c.Names {
 		if err := ValidName(name); err != nil {

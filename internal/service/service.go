@@ -252,6 +252,9 @@ func (d *Desk) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, 
 	if err != nil {
 		return cell.Lease{}, err
 	}
+	if err := locktable.TooMany(r.Names); err != nil {
+		return cell.Lease{}, unnamed(err)
+	}
 	for _, name := range r.Names {
 		if err := locktable.ValidName(name); err != nil {
 			return cell.Lease{}, unnamed(err)

@@ -450,3 +450,20 @@ func TestAnOpenDeskAsksNobody(t *testing.T) {
 		}
 	})
 }
+
+// More names than a lease may have are refused before they wait to be decided, with
+// all that they take up.
+func TestTooManyNamesDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := clock.Bubble()
+		idle := cell.New(cell.Options{
+			Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test", ActiveTTL: 3 * time.Second,
+		})
+		d := desk.New(idle, access.NewGate(nil), nil)
+		for n, expected := range map[int]locktable.Reason{2 * locktable.NamesMax: locktable.Unavailable, 2*locktable.NamesMax + 1: locktable.Invalid} {
+			if _, err := d.Acquire(t.Context(), cell.AcquireRequest{Names: slices.Repeat([]string{"a"}, n)}); reasonOf(err) != expected {
+				t.Errorf("%d names: %v", n, err)
+			}
+		}
+	})
+}
