@@ -110,8 +110,8 @@ soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody's etcd, wholly on 3.5, on 3.6 and on 3.7
 	@for line in 3.5 3.6 3.7; do \
 		echo "== etcd $$line"; \
-		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h ./cmd/pawl/internal/etcdstore || exit 1; \
-		PAWL_ETCD_LINE=$$line go test -count=1 -timeout 1h -run Etcd ./cmd/pawl/internal/endtoend || exit 1; \
+		PAWL_ETCD_VERSION=$$line go test -count=1 -timeout 1h ./cmd/pawl/internal/etcdstore || exit 1; \
+		PAWL_ETCD_VERSION=$$line go test -count=1 -timeout 1h -run Etcd ./cmd/pawl/internal/endtoend || exit 1; \
 	done
 
 .PHONY: run-overlaps

@@ -15,7 +15,7 @@ type AcquireOption struct{ set func(*acquireSettings) }
 // acquireSettings are what one acquire asks for. The first name is the one that
 // it was called with.
 type acquireSettings struct {
-	session.Wish
+	session.AcquireSpec
 	slotted bool
 	leader  bool
 	claims  []guard.Claimer
@@ -43,7 +43,7 @@ func (c *Client) acquire(ctx context.Context, verb, name string, try bool, optio
 	for _, o := range options {
 		o.set(s)
 	}
-	if err := s.settle(); err != nil {
+	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("pawl: %s %.64q: %w", verb, name, err)
 	}
 	s.Try, call.ctx = try, ctx
@@ -73,10 +73,10 @@ func (c *Client) lease(ctx context.Context, call *call) (*Lease, error) {
 	}
 	if given {
 		c.submit(op{call: call, abandon: true})
-		if trouble := c.troubled(); trouble != nil {
+		if trouble := c.setTrouble(); trouble != nil {
 			return nil, interrupted(ctx, unavailable(trouble))
 		}
-		if met := call.met.Load(); met != nil {
+		if met := call.blockedBy.Load(); met != nil {
 			return nil, interrupted(ctx, *met)
 		}
 		return nil, interrupted(ctx, nil)

@@ -330,7 +330,7 @@ func TestTryAcquireWithoutAServer(t *testing.T) {
 func TestDialErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
-		reach := s.Reach(t.Context())
+		reach := s.Context(t.Context())
 		for _, c := range []struct {
 			servers []string
 			o       pawl.Options

@@ -37,9 +37,9 @@ type call struct {
 	lease   *Lease
 	err     error
 
-	// met is what keeps the request from being granted, or even from standing in
+	// blockedBy is what keeps the request from being granted, or even from standing in
 	// line, as the server said last; nil: nothing but others before it.
-	met atomic.Pointer[error]
+	blockedBy atomic.Pointer[error]
 
 	// request is that of an acquire, for the loop.
 	request *session.Request
@@ -57,13 +57,13 @@ func (c *call) answer(l *Lease, err error) bool {
 	return true
 }
 
-// meets notes what keeps the call; nil: nothing does any more.
-func (c *call) meets(trouble error) {
+// setBlocked notes what keeps the call; nil: nothing does any more.
+func (c *call) setBlocked(trouble error) {
 	if trouble == nil {
-		c.met.Store(nil)
+		c.blockedBy.Store(nil)
 		return
 	}
-	c.met.Store(&trouble)
+	c.blockedBy.Store(&trouble)
 }
 
 // giveUp is the caller's; false when the answer was quicker and is, or is about

@@ -38,12 +38,12 @@ func TestAnswerThatIsThereIsTaken(t *testing.T) {
 // What kept a call is told no more when nothing does.
 func TestWhatKeptACallIsForgotten(t *testing.T) {
 	c := newCall(callAcquire)
-	c.meets(ErrExhausted)
-	if met := c.met.Load(); met == nil || !errors.Is(*met, ErrExhausted) {
+	c.setBlocked(ErrExhausted)
+	if met := c.blockedBy.Load(); met == nil || !errors.Is(*met, ErrExhausted) {
 		t.Fatal("it is not told what keeps the call")
 	}
-	c.meets(nil)
-	if met := c.met.Load(); met != nil {
+	c.setBlocked(nil)
+	if met := c.blockedBy.Load(); met != nil {
 		t.Errorf("in the queue it is still told %v", *met)
 	}
 }
@@ -54,7 +54,7 @@ func TestCallsAtTheEndAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{
 			machine: session.New(session.Settings{Servers: []string{"a"}, TTL: time.Second}, clock.Reading{}),
-			intake:  intake{ready: make(chan struct{}, 1)}, events: make(chan Event, eventsKept), standing: &standing{},
+			ops:     opQueue{ready: make(chan struct{}, 1)}, events: make(chan Event, eventsKept), standing: &standing{},
 		}
 		c.machine.Close(time.Second)
 		c.carryOut()
@@ -79,7 +79,7 @@ func TestCallsAtTheEndAreAnswered(t *testing.T) {
 
 // Whoever wakes up by the end of a lease's context finds that the lease has ended.
 func TestLeaseHasEndedWhenItsContextDoes(t *testing.T) {
-	for _, why := range []*session.Why{{Kind: session.Released}, {Kind: session.Closed}, {Kind: session.Overdue}, {Kind: session.Broken}} {
+	for _, why := range []*session.Cause{{Kind: session.Released}, {Kind: session.ClientClosed}, {Kind: session.DeadlinePassed}, {Kind: session.Broken}} {
 		told := false
 		l := &Lease{}
 		l.cancel = func(error) {
@@ -107,7 +107,7 @@ func TestRefusalsOfAStreamAreTold(t *testing.T) {
 			t.Errorf("%v: %+v", code, why)
 		}
 	}
-	if why := explain(&session.Attempt{Server: "a:1"}, status.Error(codes.Unavailable, "gone")); why.Kind != session.Network {
+	if why := explain(&session.Attempt{Server: "a:1"}, status.Error(codes.Unavailable, "gone")); why.Kind != session.NetworkError {
 		t.Errorf("a network that fails: %+v", why)
 	}
 }

@@ -61,22 +61,22 @@ type Client struct {
 
 	// machine decides; it, the standing of the present session and the stream are the
 	// loop's. opened is told the id of every session; nil: nobody is.
-	machine  *session.Machine
-	standing *standing
-	opened   func([]byte)
-	stream   *stream
-	intake   intake
-	lines    chan lineEvent
-	streams  sync.WaitGroup
+	machine      *session.Machine
+	standing     *standing
+	opened       func([]byte)
+	stream       *stream
+	ops          opQueue
+	streamEvents chan streamEvent
+	streams      sync.WaitGroup
 
 	events chan Event
 	log    chan Event
-	// trouble is what is wrong with the connection, as callers see it; why is the same,
+	// blockedBy is what is wrong with the connection, as callers see it; why is the same,
 	// the loop's.
-	trouble atomic.Pointer[error]
-	why     *session.Why
-	ended   chan struct{}
-	logged  sync.WaitGroup
+	blockedBy atomic.Pointer[error]
+	why       *session.Cause
+	ended     chan struct{}
+	logged    sync.WaitGroup
 }
 
 // Dial connects to a cell by any of its servers, "host:port" each, and opens a
@@ -102,7 +102,7 @@ func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	c.submit(op{call: opened})
 	_, err, given := opened.wait(ctx)
 	if given {
-		err = fmt.Errorf("%w (%w)", unavailable(c.troubled()), interrupted(ctx, nil))
+		err = fmt.Errorf("%w (%w)", unavailable(c.setTrouble()), interrupted(ctx, nil))
 	}
 	if err != nil {
 		c.shut(closeMax / 20)
@@ -120,7 +120,7 @@ func (o *Options) check(servers []string, network bool) (secretSource, error) {
 	case o.TTL < ttlMin || o.TTL > ttlMax:
 		return nil, fmt.Errorf("%w: the TTL is %v; 1s to 24h was expected", ErrInvalid, o.TTL)
 	}
-	if err := sound("label", o.Label, labelMax); err != nil {
+	if err := checkText("label", o.Label, labelMax); err != nil {
 		return nil, err
 	}
 	for _, s := range servers {
@@ -144,10 +144,10 @@ func newClient(ctx context.Context, servers []string, o Options, secret secretSo
 	parts := hook.From(ctx)
 	c := &Client{
 		options: o, secret: secret, clock: parts.Clock, dialServer: parts.Dial,
-		intake: intake{ready: make(chan struct{}, 1)},
-		lines:  make(chan lineEvent, 64),
-		events: make(chan Event, eventsKept),
-		ended:  make(chan struct{}),
+		ops:          opQueue{ready: make(chan struct{}, 1)},
+		streamEvents: make(chan streamEvent, 64),
+		events:       make(chan Event, eventsKept),
+		ended:        make(chan struct{}),
 	}
 	if c.clock == nil {
 		c.clock = clock.System()
@@ -161,7 +161,7 @@ func newClient(ctx context.Context, servers []string, o Options, secret secretSo
 	}
 	if o.Logger != nil {
 		c.log = make(chan Event, eventsKept)
-		c.logged.Go(func() { narrate(o.Logger, c.log) })
+		c.logged.Go(func() { logEvents(o.Logger, c.log) })
 	}
 	go c.run()
 	return c
@@ -212,11 +212,11 @@ func (c *Client) shut(within time.Duration) {
 	c.logged.Wait()
 }
 
-func (c *Client) submit(o op) bool { return c.intake.put(o) }
+func (c *Client) submit(o op) bool { return c.ops.put(o) }
 
-// troubled says what is wrong with the connection; nil when nothing is.
-func (c *Client) troubled() error {
-	if p := c.trouble.Load(); p != nil {
+// setTrouble says what is wrong with the connection; nil when nothing is.
+func (c *Client) setTrouble() error {
+	if p := c.blockedBy.Load(); p != nil {
 		return *p
 	}
 	return nil

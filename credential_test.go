@@ -22,7 +22,7 @@ const canary = "pawl_CANARYCANARYCANARYCANARYCANARYCANARY"
 func TestACredentialIsNotPrinted(t *testing.T) {
 	o := pawl.Options{Credential: canary}
 	s := pawltest.New(t)
-	c, err := pawl.Dial(s.Reach(t.Context()), s.Servers(), o)
+	c, err := pawl.Dial(s.Context(t.Context()), s.Servers(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func (f *frozen) Now() clock.Reading {
 func TestCheckReturnsAsItsProcessWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
-		ctx := s.Reach(t.Context())
+		ctx := s.Context(t.Context())
 		parts := hook.From(ctx)
 		parts.Clock = &frozen{parts.Clock, ".(*Lease).Check", 2 * ttl}
 		a, err := pawl.Dial(hook.With(ctx, parts), s.Servers(), pawl.Options{TTL: ttl})

@@ -55,38 +55,38 @@ var (
 )
 
 // errorOf makes an error of what the session says; nil of nil.
-func errorOf(w *session.Why) error {
+func errorOf(w *session.Cause) error {
 	if w == nil {
 		return nil
 	}
 	switch w.Kind {
-	case session.Network:
-		return w.Err
-	case session.Silence:
+	case session.NetworkError:
+		return w.NetworkErr
+	case session.Timeout:
 		return fmt.Errorf("no answer to a %s from %s", w.What, w.Server)
 	case session.NoGreeting:
 		return errNoGreeting
-	case session.Nonsense:
+	case session.InvalidAnswer:
 		return errNonsense
 	case session.Refusal:
 		return refusal(w.Refused)
 	case session.NoAnswer:
 		return unavailable(errorOf(w.Under))
-	case session.Closed:
+	case session.ClientClosed:
 		return ErrClosed
-	case session.Crowded:
+	case session.TooManyRequests:
 		return fmt.Errorf("%w: %d requests of this client are not answered", ErrExhausted, w.Requests)
-	case session.Spread:
+	case session.NumbersTooFarApart:
 		return fmt.Errorf("%w: request %d of this client is not answered, and %d came after it", ErrExhausted, w.Request, w.Requests)
-	case session.Watches:
+	case session.TooManyWatches:
 		return fmt.Errorf("%w: this client observes %d names", ErrExhausted, w.Names)
-	case session.TTLOvertaken:
+	case session.TTLSuperseded:
 		return fmt.Errorf("%w: another call made the TTL %v meanwhile", ErrConflict, w.TTL)
-	case session.TTLKept:
+	case session.TTLUnchanged:
 		return fmt.Errorf("%w: the server leaves the TTL at %v and does not make it %v", ErrInvalid, w.Has, w.TTL)
 	case session.Released:
 		return ErrReleased
-	case session.Overdue:
+	case session.DeadlinePassed:
 		return errOverdue
 	case session.Gone:
 		return errGone
@@ -95,9 +95,9 @@ func errorOf(w *session.Why) error {
 			return ErrBroken
 		}
 		return fmt.Errorf("%w: %s", ErrBroken, w.Message)
-	case session.LetGo:
+	case session.BreakRequested:
 		return fmt.Errorf("%w: asked to let go: %s", ErrBroken, w.Message)
-	case session.Copied:
+	case session.SessionCopied:
 		return fmt.Errorf("%w: %w", ErrLost, errorOf(w.Under))
 	}
 	panic(fmt.Sprintf("pawl: a session says %d, which nobody knows", w.Kind))

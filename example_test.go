@@ -15,7 +15,7 @@ import (
 // is pawl.Dial with the addresses of real servers.
 func connect() (ctx context.Context, c *pawl.Client, stop func()) {
 	s := pawltest.NewServer()
-	ctx = s.Reach(context.Background())
+	ctx = s.Context(context.Background())
 	c, err := pawl.Dial(ctx, s.Servers(), pawl.Options{Label: "billing"})
 	if err != nil {
 		panic(err)
@@ -31,7 +31,7 @@ func ExampleDial() {
 	defer s.Stop()
 
 	// For a real server: pawl.Dial(ctx, []string{"127.0.0.1:7420"}, …)
-	c, err := pawl.Dial(s.Reach(context.Background()), s.Servers(), pawl.Options{
+	c, err := pawl.Dial(s.Context(context.Background()), s.Servers(), pawl.Options{
 		TTL:   10 * time.Second,
 		Label: "billing",
 	})

@@ -53,7 +53,7 @@ func (g *ground) enter(l *pawl.Lease, shared bool) {
 	g.grants++
 }
 
-func (g *ground) leave(l *pawl.Lease) {
+func (g *ground) release(l *pawl.Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, name := range l.Names() {
@@ -229,7 +229,7 @@ func work(end context.Context, g *ground, c *pawl.Client, r *rand.Rand) {
 		if r.IntN(4) == 0 {
 			_ = l.Check(end)
 		}
-		g.leave(l)
+		g.release(l)
 		if err := l.Release(context.Background()); err != nil && !errors.Is(err, pawl.ErrLost) && !errors.Is(err, pawl.ErrUnavailable) {
 			g.t.Errorf("release: %v", err)
 		}

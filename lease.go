@@ -69,11 +69,11 @@ func (l *Lease) state() (leaseState, error) {
 }
 
 // end notes that the lease is over, and why.
-func (l *Lease) end(why *session.Why) {
+func (l *Lease) end(why *session.Cause) {
 	switch why.Kind {
 	case session.Released:
 		l.become(leaseReleased, nil, ErrReleased)
-	case session.Closed:
+	case session.ClientClosed:
 		l.become(leaseReleased, ErrClosed, ErrReleased)
 	default:
 		cause := errorOf(why)
@@ -211,7 +211,7 @@ func (l *Lease) ask(ctx context.Context, kind callKind) error {
 	}
 	_, err, given := c.wait(ctx)
 	if given {
-		return interrupted(ctx, l.client.troubled())
+		return interrupted(ctx, l.client.setTrouble())
 	}
 	return err
 }

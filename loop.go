@@ -19,15 +19,15 @@ type op struct {
 	close   time.Duration
 }
 
-// intake gathers what callers ask until the loop takes it.
-type intake struct {
+// opQueue gathers what callers ask until the loop takes it.
+type opQueue struct {
 	ready  chan struct{}
 	mu     sync.Mutex
 	ops    []op
 	closed bool
 }
 
-func (i *intake) put(o op) bool {
+func (i *opQueue) put(o op) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closed {
@@ -43,7 +43,7 @@ func (i *intake) put(o op) bool {
 
 // take returns what has gathered, in a slice that is the loop's until it gives
 // it back with the next call.
-func (i *intake) take(spare []op) []op {
+func (i *opQueue) take(spare []op) []op {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	ops := i.ops
@@ -52,7 +52,7 @@ func (i *intake) take(spare []op) []op {
 	return ops
 }
 
-func (i *intake) shut() []op {
+func (i *opQueue) shut() []op {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.closed = true
@@ -73,20 +73,20 @@ func (c *Client) run() {
 		armed time.Duration // in the machine's time; 0: not
 	)
 	for {
-		var first lineEvent
+		var first streamEvent
 		select {
-		case <-c.intake.ready:
+		case <-c.ops.ready:
 			// Other callers that are about to ask can still do so: one turn and one message
 			// serve them all.
 			runtime.Gosched()
-		case first = <-c.lines:
+		case first = <-c.streamEvents:
 		case <-timer.C():
 			armed = 0
 		}
 		// The clock is read once a turn. A message that arrives later in the turn is judged
 		// by this earlier reading; renewals count from their sending, so no deadline gets
 		// later by that.
-		ops = c.intake.take(ops)
+		ops = c.ops.take(ops)
 		c.machine.At(c.clock.Now())
 		c.heard(first)
 		c.hear()
@@ -111,7 +111,7 @@ func (c *Client) run() {
 func (c *Client) hear() {
 	for {
 		select {
-		case e := <-c.lines:
+		case e := <-c.streamEvents:
 			c.heard(e)
 		default:
 			return
@@ -120,10 +120,10 @@ func (c *Client) hear() {
 }
 
 // heard hands on what a stream tells; the zero lineEvent tells nothing.
-func (c *Client) heard(e lineEvent) {
+func (c *Client) heard(e streamEvent) {
 	switch {
-	case e.why != nil:
-		c.machine.Disconnected(e.id, e.why)
+	case e.cause != nil:
+		c.machine.Disconnected(e.id, e.cause)
 	case e.message != nil:
 		c.machine.Heard(e.id, e.message)
 	}
@@ -153,7 +153,7 @@ func (c *Client) begin(q *call) {
 	case callOpen:
 		m.Open(q)
 	case callAcquire:
-		q.request = m.Acquire(q, &q.wants.Wish)
+		q.request = m.Acquire(q, &q.wants.AcquireSpec)
 	case callRelease:
 		m.Release(q, q.on.of)
 	case callCheck:
@@ -176,54 +176,54 @@ func (c *Client) carryOut() {
 	if why := c.machine.Trouble(); why != c.why {
 		c.why = why
 		trouble := errorOf(why)
-		c.trouble.Store(&trouble)
+		c.blockedBy.Store(&trouble)
 	}
 }
 
 func (c *Client) effect(e *session.Effect) {
-	switch e.Do {
-	case session.Answer:
-		e.Ref.(*call).answer(nil, errorOf(e.Why))
-	case session.Grant:
+	switch e.Kind {
+	case session.AnswerCall:
+		e.Ref.(*call).answer(nil, errorOf(e.Cause))
+	case session.GrantLease:
 		q := e.Ref.(*call)
 		l := c.newLease(q, e.Lease)
 		if !q.answer(l, nil) {
 			l.cancel(ErrReleased)
-			c.machine.Disown(e.Lease)
+			c.machine.ReleaseUnclaimed(e.Lease)
 		}
-	case session.Meet:
-		e.Ref.(*call).meets(errorOf(e.Why))
-	case session.End:
-		e.Lease.Of.(*Lease).end(e.Why)
-	case session.Yield:
-		e.Lease.Of.(*Lease).cancel(errorOf(e.Why))
-	case session.Trust:
+	case session.ReportBlocked:
+		e.Ref.(*call).setBlocked(errorOf(e.Cause))
+	case session.EndLease:
+		e.Lease.Of.(*Lease).end(e.Cause)
+	case session.RequestRelease:
+		e.Lease.Of.(*Lease).cancel(errorOf(e.Cause))
+	case session.ExtendTrust:
 		c.standing.extend(e.Deadline)
-	case session.Begin:
+	case session.BeginSession:
 		c.standing.end()
 		c.standing = &standing{}
-	case session.Opened:
+	case session.SessionOpened:
 		if c.opened != nil {
 			c.opened(c.machine.Session())
 		}
-	case session.HangUp:
+	case session.CloseStream:
 		if c.stream != nil {
 			c.stream.cancel()
 			c.stream = nil
 		}
 	case session.Dial:
 		c.stream = c.open(e.Attempt)
-	case session.Tell:
-		e.Ref.(*observer).tell(e.Leader)
+	case session.PublishLeader:
+		e.Ref.(*observer).set(e.Leader)
 	case session.EndWatch:
-		e.Ref.(*observer).end(errorOf(e.Why))
-	case session.Happen:
+		e.Ref.(*observer).end(errorOf(e.Cause))
+	case session.EmitEvent:
 		c.happen(e.Event)
-	case session.Trace:
+	case session.TraceRequest:
 		now, _ := c.machine.Now()
 		e.Ref.(*call).trace.taken(e.Number, now)
 	default:
-		panic(fmt.Sprintf("pawl: a session wants %d done, which nobody knows", e.Do))
+		panic(fmt.Sprintf("pawl: a session wants %d done, which nobody knows", e.Kind))
 	}
 }
 
@@ -232,7 +232,7 @@ var eventKinds = map[session.EventKind]EventKind{
 }
 
 func (c *Client) happen(e *session.Event) {
-	event := Event{Kind: eventKinds[e.Kind], Remaining: e.Remaining, Leases: e.Leases, Err: errorOf(e.Why)}
+	event := Event{Kind: eventKinds[e.Kind], Remaining: e.Remaining, Leases: e.Leases, Err: errorOf(e.Cause)}
 	post(c.events, event)
 	if c.log != nil {
 		post(c.log, event)
@@ -241,7 +241,7 @@ func (c *Client) happen(e *session.Event) {
 
 // end answers what is still asked, and waits for the goroutines of streams.
 func (c *Client) end() {
-	for _, o := range c.intake.shut() {
+	for _, o := range c.ops.shut() {
 		c.perform(o)
 	}
 	c.carryOut()
@@ -252,8 +252,8 @@ func (c *Client) end() {
 	}
 }
 
-// narrate writes events to a log, which may block.
-func narrate(log *slog.Logger, events <-chan Event) {
+// logEvents writes events to a log, which may block.
+func logEvents(log *slog.Logger, events <-chan Event) {
 	for e := range events {
 		level := slog.LevelWarn
 		if e.Kind == Safe {

@@ -89,8 +89,8 @@ const (
 	lockDelayMax = time.Hour
 )
 
-// settle checks what the options led to, and removes names given twice.
-func (s *acquireSettings) settle() error {
+// validate checks what the options led to, and removes names given twice.
+func (s *acquireSettings) validate() error {
 	if len(s.Names) > 1 {
 		s.Names = unique(s.Names)
 	}
@@ -114,7 +114,7 @@ func (s *acquireSettings) settle() error {
 	case len(s.Value) > valueMax:
 		return fmt.Errorf("%w: the value has %d bytes; at most %d were expected", ErrInvalid, len(s.Value), valueMax)
 	}
-	return sound("label", s.Label, labelMax)
+	return checkText("label", s.Label, labelMax)
 }
 
 // unique keeps the first of equal names, in their order.
@@ -133,7 +133,7 @@ func named(name string) error {
 	if name == "" {
 		return fmt.Errorf("%w: the name is empty; 1 to %d bytes were expected", ErrInvalid, nameMax)
 	}
-	if err := sound("name", name, nameMax); err != nil {
+	if err := checkText("name", name, nameMax); err != nil {
 		return err
 	}
 	for i, r := range name {
@@ -145,8 +145,8 @@ func named(name string) error {
 	return nil
 }
 
-// sound refuses what could not be sent: it would break the stream for all.
-func sound(what, s string, limit int) error {
+// checkText refuses what could not be sent: it would break the stream for all.
+func checkText(what, s string, limit int) error {
 	if len(s) > limit {
 		return fmt.Errorf("%w: the %s has %d bytes; at most %d were expected", ErrInvalid, what, len(s), limit)
 	}

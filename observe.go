@@ -121,7 +121,7 @@ func newObserver(name string) *observer {
 	return &observer{name: name, ready: make(chan struct{}, 1)}
 }
 
-func (o *observer) tell(l *session.Leader) {
+func (o *observer) set(l *session.Leader) {
 	o.put(Leader{Token: l.Token, Value: l.Value, Label: l.Label}, nil)
 }
 

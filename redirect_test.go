@@ -29,7 +29,7 @@ func TestWhoSentUsIsTold(t *testing.T) {
 			m.At(now)
 			m.Tick()
 			for _, e := range m.Effects() {
-				if e.Do == session.Dial {
+				if e.Kind == session.Dial {
 					return e.Attempt
 				}
 			}

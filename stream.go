@@ -32,11 +32,11 @@ const (
 	pingPatience = 5 * time.Second
 )
 
-// lineEvent is what a stream tells the loop: a message, or why it has ended.
-type lineEvent struct {
+// streamEvent is what a stream tells the loop: a message, or why it has ended.
+type streamEvent struct {
 	id      uint64
 	message *linkpb.ServerMessage
-	why     *session.Why
+	cause   *session.Cause
 }
 
 // stream is one attempt to reach a server and what comes of it. It decides
@@ -62,14 +62,14 @@ func (c *Client) open(a *session.Attempt) *stream {
 		defer s.cancel()
 		err := s.run()
 		if s.ctx.Err() == nil {
-			s.deliver(lineEvent{why: explain(s.attempt, err)})
+			s.deliver(streamEvent{cause: explain(s.attempt, err)})
 		}
 	})
 	return s
 }
 
-func explain(a *session.Attempt, err error) *session.Why {
-	network := func(err error) *session.Why { return &session.Why{Kind: session.Network, Err: err} }
+func explain(a *session.Attempt, err error) *session.Cause {
+	network := func(err error) *session.Cause { return &session.Cause{Kind: session.NetworkError, NetworkErr: err} }
 	if err == nil || errors.Is(err, io.EOF) {
 		return network(errors.New("the server ended the stream"))
 	}
@@ -88,10 +88,10 @@ func explain(a *session.Attempt, err error) *session.Why {
 	return network(errors.New(status.Convert(err).Message()))
 }
 
-func (s *stream) deliver(e lineEvent) {
+func (s *stream) deliver(e streamEvent) {
 	e.id = s.attempt.ID
 	select {
-	case s.client.lines <- e:
+	case s.client.streamEvents <- e:
 	case <-s.ctx.Done():
 	}
 }
@@ -108,7 +108,7 @@ func (s *stream) run() error {
 		// Only a server that could not act on it leaves anything to be given up.
 		if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled || code == codes.DeadlineExceeded {
 			if to := activeLink(err); to != "" {
-				s.deliver(lineEvent{message: &linkpb.ServerMessage{Closed: &linkpb.Closed{
+				s.deliver(streamEvent{message: &linkpb.ServerMessage{Closed: &linkpb.Closed{
 					Reason: linkpb.Reason_REASON_UNAVAILABLE, Message: status.Convert(err).Message(), ActiveLink: to,
 				}}})
 			}
@@ -136,7 +136,7 @@ func (s *stream) run() error {
 		if s.client.tracer != nil {
 			s.client.tracer.heard(m)
 		}
-		s.deliver(lineEvent{message: m})
+		s.deliver(streamEvent{message: m})
 		if first {
 			sender.Go(func() { s.send(st) })
 		}

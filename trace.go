@@ -11,8 +11,8 @@ import (
 // tracer follows the acquires of a client that was dialled for it, which no
 // program of a user is: others have none, and read no clock for it.
 type tracer struct {
-	clock clock.Clock
-	tell  func(hook.Trace)
+	clock  clock.Clock
+	report func(hook.Trace)
 
 	mu sync.Mutex
 	// open are the traces whose request has its number.
@@ -28,7 +28,7 @@ type trace struct {
 }
 
 func newTracer(k clock.Clock, tell func(hook.Trace)) *tracer {
-	return &tracer{clock: k, tell: tell, open: map[uint64]*trace{}}
+	return &tracer{clock: k, report: tell, open: map[uint64]*trace{}}
 }
 
 func (t *tracer) begin() *trace { return &trace{of: t, at: hook.Trace{Asked: t.clock.Now()}} }
@@ -81,6 +81,6 @@ func (x *trace) end(granted bool) {
 	at := x.at
 	x.of.mu.Unlock()
 	if granted {
-		x.of.tell(at)
+		x.of.report(at)
 	}
 }

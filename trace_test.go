@@ -24,7 +24,7 @@ type tracedClient struct {
 func tracing(t *testing.T, p *pawltest.Path) *tracedClient {
 	t.Helper()
 	f := &tracedClient{}
-	ctx := p.Reach(context.Background())
+	ctx := p.Context(context.Background())
 	parts := hook.From(ctx)
 	parts.Traced = func(x hook.Trace) {
 		f.mu.Lock()

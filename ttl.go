@@ -45,5 +45,5 @@ func (c *Client) askTTL(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	c.submit(op{call: q, abandon: true})
-	return interrupted(ctx, c.troubled())
+	return interrupted(ctx, c.setTrouble())
 }

@@ -16,7 +16,7 @@ func ExampleNewServer() {
 	s := pawltest.NewServer()
 	defer s.Stop()
 
-	ctx := s.Reach(context.Background())
+	ctx := s.Context(context.Background())
 	c, err := pawl.Dial(ctx, s.Servers(), pawl.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 		other.Heal()
 		s.Stop()
 		s.Stop()
-		if _, err := pawl.Dial(s.Reach(t.Context()), s.Servers(), pawl.Options{}); !errors.Is(err, pawl.ErrUnavailable) {
+		if _, err := pawl.Dial(s.Context(t.Context()), s.Servers(), pawl.Options{}); !errors.Is(err, pawl.ErrUnavailable) {
 			t.Errorf("dial to a stopped server: %v", err)
 		}
 		s.Start()

@@ -37,7 +37,7 @@ func (s *Server) NewPath() *Path {
 // when that does not work.
 func (p *Path) Dial(t testing.TB, o pawl.Options) *pawl.Client {
 	t.Helper()
-	c, err := pawl.Dial(p.Reach(context.Background()), p.Servers(), o)
+	c, err := pawl.Dial(p.Context(context.Background()), p.Servers(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +45,9 @@ func (p *Path) Dial(t testing.TB, o pawl.Options) *pawl.Client {
 	return c
 }
 
-// Reach returns a context with which [pawl.Dial] takes this path, and shares the
+// Context returns a context with which [pawl.Dial] takes this path, and shares the
 // server's clock.
-func (p *Path) Reach(ctx context.Context) context.Context {
+func (p *Path) Context(ctx context.Context) context.Context {
 	return hook.With(ctx, hook.Parts{
 		Clock:  p.server.clock,
 		Dial:   func(ctx context.Context, _ string) (net.Conn, error) { return p.dial(ctx) },

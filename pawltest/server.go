@@ -184,7 +184,7 @@ func (s *Server) Holder(t testing.TB, name string) (guard.Token, bool) {
 func (s *Server) Holders(t testing.TB, name string) []guard.Token {
 	t.Helper()
 	var all []guard.Token
-	for _, h := range s.look(t, name).GetHolders() {
+	for _, h := range s.lookUp(t, name).GetHolders() {
 		all = append(all, guard.Token(h.Token))
 	}
 	return all
@@ -193,7 +193,7 @@ func (s *Server) Holders(t testing.TB, name string) []guard.Token {
 // Waiting is how many wait for a name.
 func (s *Server) Waiting(t testing.TB, name string) int {
 	t.Helper()
-	return len(s.look(t, name).GetWaiters())
+	return len(s.lookUp(t, name).GetWaiters())
 }
 
 // Sessions is how many sessions live.
@@ -206,7 +206,7 @@ func (s *Server) Sessions(t testing.TB) int {
 	return int(st.Sessions)
 }
 
-func (s *Server) look(t testing.TB, name string) *linkpb.Lock {
+func (s *Server) lookUp(t testing.TB, name string) *linkpb.Lock {
 	t.Helper()
 	page, err := s.now().link.List(context.Background(), &linkpb.ListRequest{Name: name})
 	if err != nil {

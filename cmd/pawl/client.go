@@ -27,10 +27,10 @@ const (
 	// they do not serve: one of them may be taking over.
 	takeOverMax = 8 * time.Second
 	askAgain    = 200 * time.Millisecond
-	// reachMax bounds how long a command that waits for its turn waits for a
+	// unreachableMax bounds how long a command that waits for its turn waits for a
 	// server that cannot be reached, reachQuiet how long without a word.
-	reachMax   = 10 * time.Second
-	reachQuiet = time.Second
+	unreachableMax   = 10 * time.Second
+	unreachableQuiet = time.Second
 	// keepMax is reachMax for a command about a lease that its caller has: well
 	// below the TTL when none is said, and long enough for a server that is started
 	// again.
@@ -136,7 +136,7 @@ func (c *client) first() target {
 func (c *client) call(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
-	return c.try(ctx, wait, min(wait, reachMax), perhaps, do)
+	return c.try(ctx, wait, min(wait, unreachableMax), perhaps, do)
 }
 
 // keep is call for a lease that the caller has, which outlives its server's
@@ -152,7 +152,7 @@ const perhaps = "; whether the request took effect is unknown"
 func (c *client) read(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
-	return c.try(ctx, wait, min(wait, reachMax), "", do)
+	return c.try(ctx, wait, min(wait, unreachableMax), "", do)
 }
 
 func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown string,
@@ -164,7 +164,7 @@ func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown stri
 	defer stop()
 	reaching, enough := context.WithTimeout(ctx, seek)
 	defer enough()
-	quiet, loud := context.WithTimeout(ctx, reachQuiet)
+	quiet, loud := context.WithTimeout(ctx, unreachableQuiet)
 	defer loud()
 	r := &round{client: c}
 	for told := false; ; {
@@ -190,7 +190,7 @@ func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown stri
 			if ctx.Err() != nil || !r.answered {
 				return r.late(ctx, unknown)
 			}
-			return r.unserved()
+			return r.noServer()
 		case <-after(ctx, askAgain):
 		}
 	}

@@ -67,7 +67,7 @@ Exit codes: 0 both halves came out as they must, 1 otherwise.`,
 		}
 		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
-		err := demo.Zombie(ctx, demo.Options{TTL: ttl.value, Clock: clock.System(), Tell: tell, Postgres: postgres})
+		err := demo.Zombie(ctx, demo.Options{TTL: ttl.value, Clock: clock.System(), Report: tell, Postgres: postgres})
 		switch {
 		case errors.Is(err, pgdsn.ErrDSN):
 			return usage(cmd, "--postgres names no database: %v", pgdsn.ErrDSN)

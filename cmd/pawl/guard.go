@@ -48,7 +48,7 @@ type markBody struct {
 	Cell     *string     `json:"cell,omitempty"`
 }
 
-func markOf(l line, token guard.Token, cell string) markBody {
+func markOf(l guardedResource, token guard.Token, cell string) markBody {
 	b := markBody{Resource: l.resource, Slot: l.slot}
 	if token != 0 {
 		b.Token, b.Cell = (*rest.Token)(&token), &cell
@@ -71,7 +71,7 @@ committed for it, and the cell that it is held to.
 	at, slot := databaseFlags(cmd.Flags()), slotFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		l, err := lineFor(cmd, args[0], *slot)
+		l, err := resolveResource(cmd, args[0], *slot)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ is given is taken as meant. Claiming again does no harm.
 	f.VarP(&wait, "wait", "w", "how long to wait for open work under lower tokens; 0s: not at all")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		l, err := lineFor(cmd, args[0], *slot)
+		l, err := resolveResource(cmd, args[0], *slot)
 		if err == nil && token == "" && !other {
 			err = checkOwn(cmd, l)
 		}
@@ -188,8 +188,8 @@ func databaseFlags(f *pflag.FlagSet) *databaseNamed {
 	return at
 }
 
-// settle returns the DSN and where it stood.
-func (at *databaseNamed) settle(cmd *cobra.Command) (dsn, from string, err error) {
+// resolve returns the DSN and where it stood.
+func (at *databaseNamed) resolve(cmd *cobra.Command) (dsn, from string, err error) {
 	switch given := cmd.Flags().Changed; {
 	case given("dsn") && given("dsn-file"):
 		return "", "", usage(cmd, "both --dsn and --dsn-file are given; expected one")
@@ -211,7 +211,7 @@ func (at *databaseNamed) settle(cmd *cobra.Command) (dsn, from string, err error
 // with opens the database, does its work there and finds the code for what went
 // wrong.
 func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(context.Context, *guarded) error) error {
-	dsn, from, err := at.settle(cmd)
+	dsn, from, err := at.resolve(cmd)
 	if err != nil {
 		return err
 	}

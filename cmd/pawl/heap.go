@@ -15,8 +15,8 @@ const (
 	// heapRoom is what the collector may let a small heap grow by before it runs:
 	// at a small heap's default pace it would take a sixth of a busy server.
 	heapRoom = 32 << 20
-	// heapLook is the pause between two looks at the heap.
-	heapLook = 10 * time.Second
+	// heapCheckGap is the pause between two looks at the heap.
+	heapCheckGap = 10 * time.Second
 	// heapWide is from where on a large heap may not grow by its own size any more,
 	// but by half of it: a million leases shall fit into 1 GiB.
 	heapWide = 100 << 20
@@ -45,7 +45,7 @@ func paceHeap(ctx context.Context, k clock.Clock) {
 			given = allocated
 		}
 		before = allocated
-		t.Reset(heapLook)
+		t.Reset(heapCheckGap)
 		select {
 		case <-t.C():
 		case <-ctx.Done():

@@ -30,7 +30,7 @@ func TestKeepingALeaseOutlivesTheServer(t *testing.T) {
 		code, said := -1, ""
 		for try := 0; try < 10 && code != 0; try++ {
 			s.stop(syscall.SIGKILL)
-			says, end := told(t, s, args...)
+			says, end := startReading(t, s, args...)
 			says("pawl " + args[0] + ": waiting for a server: no server answers at " + s.link + ": connection refused")
 			s = serve(t, "--data", data, "--listen", s.link)
 			r := end()

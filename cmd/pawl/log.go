@@ -115,7 +115,7 @@ func (v *dumpFlags) open(ctx context.Context, cmd *cobra.Command) (r *etcdstore.
 		}
 	}
 	// Whoever reads beside a server need not be told twice what it was told.
-	e, err := v.etcd.settle(cmd, v.store.value, v.cell, true)
+	e, err := v.etcd.validate(cmd, v.store.value, v.cell, true)
 	if err != nil {
 		return nil, "", err
 	}

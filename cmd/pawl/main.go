@@ -21,7 +21,7 @@ func main() {
 		os.Exit(supervise.WatcherMain(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		coarsenTimers()
+		setTimerSlack()
 	}
 	outliveReaders()
 	takeSecrets()

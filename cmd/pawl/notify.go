@@ -12,8 +12,8 @@ import (
 // notifyMax bounds the wait for a service manager that does not read.
 const notifyMax = time.Second
 
-// tell tells the service manager that started the server how it is.
-func (v *serveFlags) tell(socket, state string) {
+// notify tells the service manager that started the server how it is.
+func (v *serveFlags) notify(socket, state string) {
 	if err := notify(socket, state, v.o.Clock); err != nil {
 		v.o.Logger.Warn("the service manager could not be told", "state", state, "error", err)
 	}

@@ -32,8 +32,8 @@ type round struct {
 	// be reached.
 	sent   map[string]string
 	astray error
-	// mute are the servers that took a request, or may have, and said nothing.
-	mute []string
+	// unanswered are the servers that took a request, or may have, and said nothing.
+	unanswered []string
 }
 
 func (r *round) begin() {
@@ -116,8 +116,8 @@ func (r *round) missed(why *dialerr.Error) {
 // unheard notes that a server was asked and gave no answer.
 func (r *round) unheard(server string) {
 	r.again, r.silent = true, true
-	if !slices.Contains(r.mute, server) {
-		r.mute = append(r.mute, server)
+	if !slices.Contains(r.unanswered, server) {
+		r.unanswered = append(r.unanswered, server)
 	}
 }
 
@@ -131,13 +131,13 @@ func (r *round) late(ctx context.Context, unknown string) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
-	if len(r.mute) > 0 {
-		return failed(exitUnavailable, "no answer from %s in time%s", strings.Join(r.mute, " and "), unknown)
+	if len(r.unanswered) > 0 {
+		return failed(exitUnavailable, "no answer from %s in time%s", strings.Join(r.unanswered, " and "), unknown)
 	}
 	if len(r.nobody) > 0 {
 		return unreached(r.nobody, r.effect(unknown))
 	}
-	return r.unserved()
+	return r.noServer()
 }
 
 // effect is what is to be said of a try whose answer was lost; empty: there was
@@ -149,9 +149,9 @@ func (r *round) effect(unknown string) string {
 	return ""
 }
 
-// unserved says why no server serves: of those that answer, the one that knows
+// noServer says why no server serves: of those that answer, the one that knows
 // which is active had the last word.
-func (r *round) unserved() error {
+func (r *round) noServer() error {
 	why := r.last
 	if r.astray != nil {
 		why = r.astray

@@ -105,7 +105,7 @@ func (v *runFlags) register(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cell, err := targetOf(cmd, *servers)
 		if err == nil {
-			err = v.settle(cmd, args)
+			err = v.validate(cmd, args)
 		}
 		if err != nil {
 			v.report(supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage))
@@ -116,8 +116,8 @@ func (v *runFlags) register(cmd *cobra.Command) {
 	}
 }
 
-// settle checks what the command line says before anything is asked of a server.
-func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
+// validate checks what the command line says before anything is asked of a server.
+func (v *runFlags) validate(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case v.election && dash < 0 && len(args) == 1:
@@ -147,7 +147,7 @@ func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
 	if v.conflict < 0 || v.conflict > 255 {
 		return usage(cmd, "--conflict-exit-code is %d; expected 0 to 255", v.conflict)
 	}
-	if err := v.settleTimes(cmd); err != nil {
+	if err := v.validateTimes(cmd); err != nil {
 		return err
 	}
 	if v.maxHold.given && v.maxHold.value <= 0 {
@@ -173,7 +173,7 @@ func (v *runFlags) settle(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (v *runFlags) settleTimes(cmd *cobra.Command) error {
+func (v *runFlags) validateTimes(cmd *cobra.Command) error {
 	if !v.killAfter.given {
 		v.killAfter.value = supervise.DefaultKillAfter(v.ttl.value)
 	}

@@ -242,7 +242,7 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 	defer telling.Wait()
 	defer done()
 	if !r.quiet {
-		telling.Go(func() { r.tellHolder(ctx, asking) })
+		telling.Go(func() { r.reportHolder(ctx, asking) })
 	}
 	if r.election {
 		l, err := client.Campaign(ctx, r.name, []byte(r.value), r.options()...)

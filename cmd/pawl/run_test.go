@@ -117,7 +117,7 @@ func TestStatusDescriptorIsNotTheCommands(t *testing.T) {
 func TestRunAsksByTheChosenSignal(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for _, name := range []string{"USR1", "sigusr1", strconv.Itoa(int(syscall.SIGUSR1))} {
-		says, end := told(t, s, "run", "a", "--ttl", "1m", "--signal", name, "--",
+		says, end := startReading(t, s, "run", "a", "--ttl", "1m", "--signal", name, "--",
 			"sh", "-c", `trap 'echo heard USR1 >&2; kill $!; exit 5' USR1; sleep 1000 & echo up >&2; wait`)
 		says("up\n")
 		s.want(0, "break", "a", "--token", s.show("a").Holders[0].FencingToken, "--reason", "r")

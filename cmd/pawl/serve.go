@@ -109,7 +109,7 @@ cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
 				return err
 			}
 		}
-		if err := v.settle(cmd); err != nil {
+		if err := v.validate(cmd); err != nil {
 			return err
 		}
 		return v.serve(cmd)
@@ -151,8 +151,8 @@ func (v *serveFlags) closed(flag string) string {
 	return "without " + strings.Join(lacks, " and ")
 }
 
-// settle checks what the flags say and fills in what they are worth.
-func (v *serveFlags) settle(cmd *cobra.Command) error {
+// validate checks what the flags say and fills in what they are worth.
+func (v *serveFlags) validate(cmd *cobra.Command) error {
 	for flag, address := range map[string]string{"--listen": v.o.Link, "--http": v.o.HTTP, "--debug-listen": v.o.Debug} {
 		if err := server.CheckAddress(flag, address, v.closed(flag)); err != nil {
 			return usage(cmd, "%v", err)
@@ -201,15 +201,15 @@ func (v *serveFlags) settle(cmd *cobra.Command) error {
 	v.o.ActiveTTL = v.activeTTL.value
 	v.o.Store = v.store.value
 	var err error
-	if v.o.Etcd, err = v.etcd.settle(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
+	if v.o.Etcd, err = v.etcd.validate(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
 		return err
 	}
 	v.o.Version, v.o.Released = versionText(), released
 	v.o.Clock = clock.System()
 	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.value, v.logLevel.value)
 	service := os.Getenv("NOTIFY_SOCKET")
-	v.o.Begun = func() { v.tell(service, "READY=1") }
-	v.o.Ending = func() { v.tell(service, "STOPPING=1") }
+	v.o.Begun = func() { v.notify(service, "READY=1") }
+	v.o.Ending = func() { v.notify(service, "STOPPING=1") }
 	return nil
 }
 

@@ -44,8 +44,8 @@ func (v *etcdFlags) add(f *pflag.FlagSet) {
 // etcdFlagNames are the flags that make sense with --store etcd alone.
 var etcdFlagNames = []string{"endpoints", "prefix", "store-ca", "store-cert", "store-key", "store-user", "store-password-file"}
 
-// settle checks what the flags say and makes a cluster of it.
-func (v *etcdFlags) settle(cmd *cobra.Command, kind, cell string, insecure bool) (server.Etcd, error) {
+// validate checks what the flags say and makes a cluster of it.
+func (v *etcdFlags) validate(cmd *cobra.Command, kind, cell string, insecure bool) (server.Etcd, error) {
 	if kind != server.StoreEtcd {
 		for _, name := range etcdFlagNames {
 			if cmd.Flags().Changed(name) {

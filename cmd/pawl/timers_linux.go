@@ -14,12 +14,12 @@ import (
 // quarter of a busy server's processor time. No timer of ours is finer.
 const timerSlack = 1_000_000 // nanoseconds
 
-// coarsenTimers has this process begin anew with timerSlack, once: the runtime
+// setTimerSlack has this process begin anew with timerSlack, once: the runtime
 // starts the thread that matters before any code of ours, and nobody may change
 // another thread's slack without privileges. An exec keeps it, and the process
 // id. Where that fails, or the operator has PAWL_TIMER_SLACK=off, everything works as
 // well, at a higher price.
-func coarsenTimers() {
+func setTimerSlack() {
 	if os.Getenv("PAWL_TIMER_SLACK") == "off" {
 		return
 	}

@@ -2,4 +2,4 @@
 
 package main
 
-func coarsenTimers() {}
+func setTimerSlack() {}

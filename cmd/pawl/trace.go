@@ -139,7 +139,7 @@ func (t *tracing) run(ctx context.Context, cell target, begin func(context.Conte
 	return nil
 }
 
-// untold is the end of a trace that the server said nothing of.
-func untold() error {
+// errNotTraced is the end of a trace that the server said nothing of.
+func errNotTraced() error {
 	return failed(exitUnavailable, "the server does not tell where a request has been; it may be older than this program, or follow too many at the same time")
 }

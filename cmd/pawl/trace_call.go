@@ -55,7 +55,7 @@ func (t *tracing) byCalls(_ context.Context, cell target) (way, error) {
 			return lap{}, err
 		}
 		if a.GetTrace() == nil {
-			return lap{}, untold()
+			return lap{}, errNotTraced()
 		}
 		return l.lap(guard.Token(a.GetToken()), serverStretches(a.GetTrace())), nil
 	}
@@ -93,7 +93,7 @@ func (t *tracing) overHTTP(cell target, told *linkpb.StatusResponse) (way, error
 			server = append(server, time.Duration(r.Took))
 		}
 		if len(server) != len(serverRooms) {
-			return lap{}, untold()
+			return lap{}, errNotTraced()
 		}
 		return l.lap(guard.Token(lease.Token), server), nil
 	}

@@ -27,7 +27,7 @@ func (t *tracing) overStream(ctx context.Context, cell target) (way, error) {
 			return lap{}, err
 		}
 		if last == nil || last.Server == nil {
-			return lap{}, untold()
+			return lap{}, errNotTraced()
 		}
 		return streamLap(l.Token(), *last), nil
 	}

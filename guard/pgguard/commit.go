@@ -21,7 +21,7 @@ const (
 	// standby is cancelled. Nothing else tells the warning: its words are in the
 	// server's language, its SQLSTATE is that of every warning.
 	standbyWait = "SyncRepWaitForLSN"
-	// cancelledWait is what TellCancelledWaits leaves with a connection.
+	// cancelledWait is what ReportCancelledWaits leaves with a connection.
 	cancelledWait = "pgguard: cancelled wait"
 )
 
@@ -34,13 +34,13 @@ type undecided struct{ error }
 
 func (u undecided) Unwrap() error { return u.error }
 
-// TellCancelledWaits has the connections that are made from c tell [Guard.InTx] when
+// ReportCancelledWaits has the connections that are made from c tell [Guard.InTx] when
 // a commit's wait for a synchronous standby was cancelled (pg_cancel_backend), which
 // PostgreSQL calls a success, with a warning: then its error is guard.ErrUnknown.
 // It is for the configuration of the guard's pool, before that is made, and leaves
 // c's OnNotice in force. [Guard.Claim] is told in any case, a Commit of the caller's
 // own, after [Guard.Enter], in none.
-func TellCancelledWaits(c *pgx.ConnConfig) {
+func ReportCancelledWaits(c *pgx.ConnConfig) {
 	next := c.OnNotice
 	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
 		if n.Routine == standbyWait {
@@ -79,9 +79,9 @@ func commit(ctx context.Context, send func(context.Context) error) error {
 	return fmt.Errorf("%w: commit: %w", guard.ErrUnknown, err)
 }
 
-// commitTold commits tx, and hears of a cancelled wait from [TellCancelledWaits],
+// commitReported commits tx, and hears of a cancelled wait from [ReportCancelledWaits],
 // where the pool was made with it.
-func commitTold(ctx context.Context, tx pgx.Tx) error {
+func commitReported(ctx context.Context, tx pgx.Tx) error {
 	told := tx.Conn().PgConn().CustomData()
 	delete(told, cancelledWait)
 	if err := tx.Commit(ctx); err != nil {

@@ -28,7 +28,7 @@
 //   - A claim that was answered is on the disk, and on the synchronous standbys,
 //     also where the session's synchronous_commit asks for less, and also where
 //     somebody cancels its wait for them (guard.ErrUnknown; for the work see
-//     [TellCancelledWaits]).
+//     [ReportCancelledWaits]).
 //   - Refused and busy leave no trace. The answer to a commit that was lost is
 //     guard.ErrUnknown, never a refusal and never success; nothing is repeated
 //     behind the caller's back once its function has run.

@@ -66,7 +66,7 @@ func (g Guard) call(by entry, f guard.Fence) string {
 //   - nil: the transaction is committed.
 //   - guard.ErrUnknown: the commit was sent and its answer lost. It may have
 //     taken effect. So it is where the commit's wait for a synchronous standby was
-//     cancelled, if the pool's connections tell of that ([TellCancelledWaits]).
+//     cancelled, if the pool's connections tell of that ([ReportCancelledWaits]).
 //   - Everything else: nothing took effect. The errors are those of
 //     [Guard.Enter], fn's own as it returned it, the database's at the commit
 //     (also [ErrBusy]), and the context's.
@@ -112,7 +112,7 @@ func (g Guard) inTx(ctx context.Context, f guard.Fence, by entry, fn func(pgx.Tx
 	if by == byClaim {
 		return commit(ctx, func(ctx context.Context) error { return commitHeard(ctx, conn.Conn().PgConn()) })
 	}
-	return commit(ctx, func(ctx context.Context) error { return commitTold(ctx, tx) })
+	return commit(ctx, func(ctx context.Context) error { return commitReported(ctx, tx) })
 }
 
 // begin begins and enters. A snapshot that turned out too old is judged by the

@@ -25,7 +25,7 @@ const (
 		where case when pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.=) 'read committed'
 			then pg_catalog.pg_try_advisory_xact_lock_shared(pawl.lock_key($1))
 			else (pawl.enter($1, $2, $3, $4) is null) is not null end`
-	lookUnder = `select case when not g.watched then null
+	underQuery = `select case when not g.watched then null
 			when pg_catalog.current_setting('pawl.fence', true) operator(pg_catalog.<>) '' then pawl.pass($1)
 			else pg_catalog.set_config('pawl.fence',
 				array[pg_catalog.pg_current_xact_id()::pg_catalog.text, $1]::pg_catalog.text, true) end
@@ -51,7 +51,7 @@ func (g Guard) beginUnder(ctx context.Context, conn *pgx.Conn, begin string, f g
 	var b pgx.Batch
 	b.BeginTx(pgx.TxOptions{BeginQuery: begin})
 	b.Queue(lockShared, f.Resource, f.Cell, int64(f.Token), g.bound()).Exec(count)
-	b.Queue(lookUnder, f.Resource, f.Cell, int64(f.Token)).Exec(count)
+	b.Queue(underQuery, f.Resource, f.Cell, int64(f.Token)).Exec(count)
 	results := conn.SendBatch(ctx, &b)
 	if err := results.Close(); err != nil {
 		return nil, err

@@ -36,8 +36,8 @@ var (
 	// ErrChanged: the policy was replaced, and the caller is allowed other things
 	// now. It may come back.
 	ErrChanged = errors.New("what this identity may do has changed; connect again")
-	// ErrCrowded: the identity, or the server, has too many streams, or calls.
-	ErrCrowded = errors.New("too many at once")
+	// ErrTooMany: the identity, or the server, has too many streams, or calls.
+	ErrTooMany = errors.New("too many at once")
 )
 
 // Gate lets callers in under the present policy. Its methods may be called by
@@ -45,31 +45,31 @@ var (
 type Gate struct {
 	// Denied and Strangers count requests that a right was missing for, and those of
 	// callers who were nobody.
-	Denied, Strangers atomic.Uint64
+	Denied, Unauthenticated atomic.Uint64
 
 	policy atomic.Pointer[Policy]
 	// recheck verifies a certificate once more when the authorities have changed
 	// since the start; nil until then.
 	recheck atomic.Pointer[func(*x509.Certificate, []*x509.Certificate) error]
 
-	mu      sync.Mutex
-	guests  map[*Guest]struct{}
-	streams crowd
-	calls   crowd
+	mu         sync.Mutex
+	admissions map[*Admission]struct{}
+	streams    quota
+	calls      quota
 
-	bytes, decodings *load
+	bytes, decodings *sharedBudget
 }
 
 // NewGate returns a gate with a policy. Without one, nil, it is open: everybody
 // is allowed everything and has no name.
 func NewGate(p *Policy) *Gate {
 	g := &Gate{
-		guests:  map[*Guest]struct{}{},
-		streams: crowd{what: "streams", most: StreamsMax, of: map[string]int{}},
-		calls:   crowd{what: "calls", most: AllCallsMax, of: map[string]int{}},
+		admissions: map[*Admission]struct{}{},
+		streams:    quota{what: "streams", most: StreamsMax, of: map[string]int{}},
+		calls:      quota{what: "calls", most: AllCallsMax, of: map[string]int{}},
 
-		bytes:     newLoad(BytesMax, AllBytesMax),
-		decodings: newLoad(DecodingsMax, AllDecodingsMax),
+		bytes:     newSharedBudget(BytesMax, AllBytesMax),
+		decodings: newSharedBudget(DecodingsMax, AllDecodingsMax),
 	}
 	g.policy.Store(p)
 	return g
@@ -168,7 +168,7 @@ func (g *Gate) Set(p *Policy) int {
 		return 0
 	}
 	g.policy.Store(p)
-	return g.putOut(func(x *Guest) error {
+	return g.evict(func(x *Admission) error {
 		switch i := x.caller.Identity(); {
 		case i == nil:
 			return ErrRevoked
@@ -183,7 +183,7 @@ func (g *Gate) Set(p *Policy) int {
 // authorities have changed, and puts out whoever came by one that does not pass.
 func (g *Gate) Recheck(check func(leaf *x509.Certificate, above []*x509.Certificate) error) int {
 	g.recheck.Store(&check)
-	return g.putOut(func(x *Guest) error {
+	return g.evict(func(x *Admission) error {
 		if chain := x.caller.chain; len(chain) > 0 && check(chain[0], chain[1:]) != nil {
 			return ErrRevoked
 		}
@@ -191,10 +191,10 @@ func (g *Gate) Recheck(check func(leaf *x509.Certificate, above []*x509.Certific
 	})
 }
 
-func (g *Gate) putOut(why func(*Guest) error) int {
-	out := map[*Guest]error{}
+func (g *Gate) evict(why func(*Admission) error) int {
+	out := map[*Admission]error{}
 	g.mu.Lock()
-	for x := range g.guests {
+	for x := range g.admissions {
 		if err := why(x); err != nil {
 			out[x] = err
 			g.drop(x)

@@ -127,7 +127,7 @@ func TestAnAuthorityThatIsGoneStandsForNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := make(chan error, 1)
-	if _, err := g.Enter(by, true, func(why error) { put <- why }); err != nil {
+	if _, err := g.Register(by, true, func(why error) { put <- why }); err != nil {
 		t.Fatal(err)
 	}
 	if n := g.Recheck(func(*x509.Certificate, []*x509.Certificate) error { return errors.New("no") }); n != 1 {
@@ -170,7 +170,7 @@ func TestWhoIsPutOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		callers[name] = c
-		if _, err := g.Enter(c, true, func(why error) { put[name] = why }); err != nil {
+		if _, err := g.Register(c, true, func(why error) { put[name] = why }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestWhoIsPutOut(t *testing.T) {
 	if g.Streams() != 1 {
 		t.Errorf("%d streams are left", g.Streams())
 	}
-	if _, err := g.Enter(callers["gone"], false, nil); !errors.Is(err, ErrRevoked) {
+	if _, err := g.Register(callers["gone"], false, nil); !errors.Is(err, ErrRevoked) {
 		t.Errorf("somebody who is gone enters: %v", err)
 	}
 	if g.Set(nil); g.Open() {
@@ -201,12 +201,12 @@ func TestWhoIsPutOut(t *testing.T) {
 
 func TestStreamsAreCounted(t *testing.T) {
 	g := NewGate(policy(t, entry("a", Limits{Streams: 2}), entry("b", Limits{})))
-	enter := func(name string) (*Guest, error) {
+	enter := func(name string) (*Admission, error) {
 		c, err := g.Admit(with(name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return g.Enter(c, true, func(error) {})
+		return g.Register(c, true, func(error) {})
 	}
 	first, err := enter("a")
 	if err != nil {
@@ -215,14 +215,14 @@ func TestStreamsAreCounted(t *testing.T) {
 	if _, err := enter("a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := enter("a"); !errors.Is(err, ErrCrowded) {
+	if _, err := enter("a"); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a third stream of two: %v", err)
 	}
 	if _, err := enter("b"); err != nil {
 		t.Errorf("another identity pays for it: %v", err)
 	}
-	first.Leave()
-	first.Leave()
+	first.End()
+	first.End()
 	if g.Streams() != 2 {
 		t.Errorf("%d streams are left", g.Streams())
 	}
@@ -299,7 +299,7 @@ func TestNobodyStaysWhomNoAuthorityStandsFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Recheck(func(*x509.Certificate, []*x509.Certificate) error { return errors.New("no") })
-	if _, err := g.Enter(by, true, func(error) {}); !errors.Is(err, ErrRevoked) {
+	if _, err := g.Register(by, true, func(error) {}); !errors.Is(err, ErrRevoked) {
 		t.Errorf("it enters: %v", err)
 	}
 	if g.Streams() != 0 {
@@ -325,7 +325,7 @@ func TestCallsOfAnIdentityAreLimited(t *testing.T) {
 		}
 		leave = append(leave, out)
 	}
-	if _, err := g.Call(caller("a")); !errors.Is(err, ErrCrowded) {
+	if _, err := g.Call(caller("a")); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one call too many: %v", err)
 	}
 	if _, err := g.Call(caller("b")); err != nil {

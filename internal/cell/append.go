@@ -21,18 +21,18 @@ type landing struct {
 // goroutine would copy its stack several times on it.
 func (l *loop) launch(ctx context.Context, b batch) {
 	l.flights++
-	if l.flights > l.flyers {
-		l.flyers++
+	if l.flights > l.appenders {
+		l.appenders++
 		go func() {
 			for b := range l.launches {
-				l.landings <- l.fly(ctx, b)
+				l.landings <- l.runAppender(ctx, b)
 			}
 		}()
 	}
 	l.launches <- b
 }
 
-func (l *loop) fly(ctx context.Context, b batch) landing {
+func (l *loop) runAppender(ctx context.Context, b batch) landing {
 	x := landing{batch: b, began: l.clock.Now()}
 	x.err = l.append(ctx, b)
 	x.ended = l.clock.Now()

@@ -24,7 +24,7 @@ type call struct {
 // when nobody wants it decided any more; crowd is nil when it does not wait.
 type queued struct {
 	acquire locktable.Command
-	crowd   *crowd
+	crowd   *identityQueue
 	bytes   int
 }
 
@@ -70,7 +70,7 @@ func (c *Cell) enter(x *call) *tenure {
 	return c.now
 }
 
-func (c *Cell) leave(x *call) {
+func (c *Cell) forgetCall(x *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, x)
@@ -85,7 +85,7 @@ func (c *Cell) ask(ctx context.Context, make func(ref locktable.Ref) locktable.C
 // askBy is ask with a call and with what the command weighs beside others.
 func (c *Cell) askBy(ctx context.Context, x *call, weight int, make func(ref locktable.Ref) locktable.Command) (locktable.Answer, error) {
 	t := c.enter(x)
-	defer c.leave(x)
+	defer c.forgetCall(x)
 	if t == nil {
 		return nil, c.unavailable()
 	}

@@ -61,8 +61,8 @@ type Cell struct {
 	streams map[*Stream]struct{}
 	calls   map[*call]struct{}
 
-	lobby  lobby
-	glance glance
+	standby     standbyWait
+	activeQuery activeQuery
 }
 
 // tenure is what the fronts need of the tenure that is being served.
@@ -127,7 +127,7 @@ func (c *Cell) begin(t *tenure, epoch uint64) {
 	c.mu.Lock()
 	c.now = t
 	c.mu.Unlock()
-	c.lobby.turn()
+	c.standby.wake()
 	c.once.Do(func() { close(c.ready) })
 }
 

@@ -136,8 +136,8 @@ func (c Core) Tight(tight bool) { c.core.tight = tight }
 // next one that lands.
 func (c Core) Full() { c.core.full() }
 
-// Crowded: acquires shall stay in the intake for now.
-func (c Core) Crowded() bool { return c.core.crowded() }
+// Backlogged: acquires shall stay in the intake for now.
+func (c Core) Backlogged() bool { return c.core.backlogged() }
 
 // WantSnapshot has the next turns freeze the table.
 func (c Core) WantSnapshot() { c.core.wantSnapshot = true }
@@ -162,5 +162,5 @@ func (c Core) Now(r clock.Reading, wall time.Time) locktable.Now { return c.core
 
 // Idle reports whether everything decided is durable and answered.
 func (c Core) Idle() bool {
-	return len(c.core.open) == 0 && len(c.core.flying) == 0 && len(c.core.groups) == 0 && !c.core.more
+	return len(c.core.open) == 0 && len(c.core.inFlight) == 0 && len(c.core.groups) == 0 && !c.core.more
 }

@@ -20,7 +20,7 @@ import (
 func TestReadsOnAFullStoreAreDurable(t *testing.T) {
 	pages, refused, observed := 0, 0, 0
 	for seed := range uint64(300) {
-		w := &fullWorld{
+		w := &fullStore{
 			t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), stepper: stepper{t: t, wall: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)},
 			durable: locktable.New(locktable.DefaultLimits), batches: map[uint64][]byte{}, ever: map[string][]guard.Token{}, held: map[guard.Token]string{},
 		}
@@ -33,8 +33,8 @@ func TestReadsOnAFullStoreAreDurable(t *testing.T) {
 	}
 }
 
-// fullWorld is a core whose store turns full, and the log as far as it is durable.
-type fullWorld struct {
+// fullStore is a core whose store turns full, and the log as far as it is durable.
+type fullStore struct {
 	stepper
 	t       *testing.T
 	seed    uint64
@@ -52,11 +52,11 @@ type fullWorld struct {
 // listing is who asked for one, with what it asks.
 type listing struct{ locktable.List }
 
-func (w *fullWorld) name() string {
+func (w *fullStore) name() string {
 	return fmt.Sprintf("%c/%d", 'a'+rune(w.rand.IntN(3)), w.rand.IntN(4))
 }
 
-func (w *fullWorld) play() {
+func (w *fullStore) play() {
 	w.c = newCore(locktable.New(locktable.DefaultLimits), 1, store.Nonce{1})
 	w.c.table.Found("test-0123456789abcdef", []byte("secret"), &w.c.decided)
 	w.landed(1, w.c.opening(w.wall, 0))
@@ -74,28 +74,28 @@ func (w *fullWorld) play() {
 	for range 60 {
 		w.turn(w.urgent(), w.acquires())
 		switch {
-		case w.c.stuck == nil && w.rand.IntN(6) == 0:
+		case w.c.unwritten == nil && w.rand.IntN(6) == 0:
 			w.c.full()
-		case w.c.stuck == nil:
+		case w.c.unwritten == nil:
 			for range w.rand.IntN(4) {
 				w.land()
 			}
-		case w.c.stuck != nil && w.rand.IntN(12) == 0:
+		case w.c.unwritten != nil && w.rand.IntN(12) == 0:
 			w.land()
 		}
-		w.heed()
+		w.carryOut()
 	}
 }
 
-func (w *fullWorld) turn(urgent, acquires []locktable.Command) {
+func (w *fullStore) turn(urgent, acquires []locktable.Command) {
 	w.now, w.wall = w.now.Add(10*time.Millisecond), w.wall.Add(10*time.Millisecond)
 	w.c.step(w.now, w.wall, urgent, acquires, true)
-	w.heed()
+	w.carryOut()
 	w.c.answered(true)
-	w.heed()
+	w.carryOut()
 }
 
-func (w *fullWorld) acquires() (all []locktable.Command) {
+func (w *fullStore) acquires() (all []locktable.Command) {
 	for range w.rand.IntN(3) {
 		name, n := w.name(), w.rand.Uint64()
 		all = append(all, locktable.Acquire{
@@ -106,7 +106,7 @@ func (w *fullWorld) acquires() (all []locktable.Command) {
 	return all
 }
 
-func (w *fullWorld) urgent() (all []locktable.Command) {
+func (w *fullStore) urgent() (all []locktable.Command) {
 	for range 1 + w.rand.IntN(4) {
 		switch w.rand.IntN(9) {
 		case 0, 1:
@@ -141,7 +141,7 @@ func (w *fullWorld) urgent() (all []locktable.Command) {
 
 // end breaks one of the leases at once, which ends its session's only one, or asks
 // for it.
-func (w *fullWorld) end() []locktable.Command {
+func (w *fullStore) end() []locktable.Command {
 	tokens := slices.Sorted(maps.Keys(w.held))
 	if len(tokens) == 0 {
 		return nil
@@ -151,9 +151,9 @@ func (w *fullWorld) end() []locktable.Command {
 }
 
 // land lands one of the batches under way, if there is one.
-func (w *fullWorld) land() {
+func (w *fullStore) land() {
 	var under []uint64
-	for n, f := range w.c.flying {
+	for n, f := range w.c.inFlight {
 		if !f.landed {
 			under = append(under, n)
 		}
@@ -166,11 +166,11 @@ func (w *fullWorld) land() {
 	for w.applied < w.c.durable {
 		w.landed(w.applied+1, w.batches[w.applied+1])
 	}
-	w.heed()
+	w.carryOut()
 }
 
 // landed takes a batch into the durable log.
-func (w *fullWorld) landed(n uint64, raw []byte) {
+func (w *fullStore) landed(n uint64, raw []byte) {
 	err := store.EachBatchEvent(raw, func(e *recordpb.Event) error { return w.durable.Apply(e) })
 	if err != nil {
 		w.t.Fatalf("seed %d: batch %d: %v", w.seed, n, err)
@@ -184,34 +184,34 @@ func (w *fullWorld) landed(n uint64, raw []byte) {
 	}
 }
 
-func (w *fullWorld) page(l locktable.List) locktable.Page {
+func (w *fullStore) page(l locktable.List) locktable.Page {
 	var d locktable.Decided
 	l.Ref = l.Name
 	w.durable.Decide(locktable.Now{Wall: w.wall}, l, &d)
 	return d.Replies[0].Answer.(locktable.Page)
 }
 
-func (w *fullWorld) first(name string) guard.Token {
+func (w *fullStore) first(name string) guard.Token {
 	if p := w.page(locktable.List{Name: name}); len(p.Locks) > 0 && len(p.Locks[0].Holders) > 0 {
 		return p.Locks[0].Holders[0].Token
 	}
 	return 0
 }
 
-// heed takes what the core wants done, and looks at what leaves.
-func (w *fullWorld) heed() {
+// carryOut takes what the core wants done, and looks at what leaves.
+func (w *fullStore) carryOut() {
 	a := w.c.take()
 	for _, b := range a.appends {
 		w.batches[b.number] = b.raw
 	}
 	for _, g := range a.deliver {
 		for _, r := range g.replies {
-			w.told(g, r)
+			w.answered(g, r)
 		}
 	}
 }
 
-func (w *fullWorld) told(g group, r locktable.Reply) {
+func (w *fullStore) answered(g group, r locktable.Reply) {
 	switch a := r.Answer.(type) {
 	case locktable.Granted:
 		w.held[a.Token] = a.Grants[0].Name

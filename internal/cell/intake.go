@@ -16,10 +16,10 @@ const (
 	// an identity with a name and without a limit of its own, lineMax those of one
 	// stream. Beyond any an acquire is refused as exhausted. QueuedKept is room that
 	// every such identity has when others have filled all.
-	queuedMax     = 1 << 16
-	QueuedDefault = 1 << 14
-	QueuedKept    = 1 << 8
-	lineMax       = 1 << 14
+	queuedMax      = 1 << 16
+	QueuedDefault  = 1 << 14
+	QueuedKept     = 1 << 8
+	streamQueueMax = 1 << 14
 	// AllQueuedBytesMax bounds the bytes of the acquires that wait to be decided, and
 	// QueuedBytesMax those of an identity with a name. keptBytesMax of all are for such
 	// identities as have QueuedBytesKept or less waiting: that is room for two acquires
@@ -55,40 +55,40 @@ type intake struct {
 	parts  []part // of urgent, in its order
 	// deferred: later was told since the last take.
 	deferred bool
-	// relieved, when there is one, is closed when urgent is no flood any more.
-	relieved chan struct{}
-	crowds   map[string]*crowd
-	ring     []*crowd // those who wait, in their turn
-	queued   int
-	bytes    int // of the acquires that wait
-	spare    []locktable.Command
+	// floodEnded, when there is one, is closed when urgent is no flood any more.
+	floodEnded chan struct{}
+	identities map[string]*identityQueue
+	ring       []*identityQueue // those who wait, in their turn
+	queued     int
+	bytes      int // of the acquires that wait
+	spare      []locktable.Command
 }
 
-// crowd is the lines of one identity.
-type crowd struct {
+// identityQueue is the lines of one identity.
+type identityQueue struct {
 	identity string
-	unary    line // of everything without a stream
-	lines    []*line
+	unary    streamQueue // of everything without a stream
+	queues   []*streamQueue
 	queued   int
 	bytes    int // of its acquires that wait
 	// listed: it is in the ring.
 	listed bool
 	// urgent is the weight of its urgent commands, decided ones left out; held are
 	// the reservations of those who wait for room for more, in their turn.
-	urgent int
-	held   list.List
+	urgent       int
+	reservations list.List
 }
 
 // part is urgent commands that came together; those of who has no name weigh
 // nothing.
 type part struct {
-	crowd     *crowd
+	of        *identityQueue
 	n, weight int
 }
 
-// line is the acquires of one stream, or of everything of an identity without
+// streamQueue is the acquires of one stream, or of everything of an identity without
 // one.
-type line struct {
+type streamQueue struct {
 	identity string
 	// limit of the identity; 0: the default.
 	limit  int
@@ -105,7 +105,7 @@ type item struct {
 }
 
 func newIntake() *intake {
-	return &intake{ready: make(chan struct{}, 1), later: make(chan struct{}, 1), crowds: map[string]*crowd{}}
+	return &intake{ready: make(chan struct{}, 1), later: make(chan struct{}, 1), identities: map[string]*identityQueue{}}
 }
 
 // add takes in urgent commands that nobody is held up for; false: the intake is
@@ -119,27 +119,27 @@ func (in *intake) addOf(identity string, weight int, c ...locktable.Command) boo
 		in.mu.Unlock()
 		return false
 	}
-	in.hurry(identity, weight, c...)
+	in.addUrgent(identity, weight, c...)
 	in.mu.Unlock()
 	in.wake()
 	return true
 }
 
-func (in *intake) hurry(identity string, weight int, c ...locktable.Command) {
+func (in *intake) addUrgent(identity string, weight int, c ...locktable.Command) {
 	in.urgent = append(in.urgent, c...)
 	if identity != "" && weight > 0 {
-		in.parts = append(in.parts, part{in.crowd(identity), len(c), weight})
+		in.parts = append(in.parts, part{in.queueOf(identity), len(c), weight})
 		return
 	}
-	if n := len(in.parts); n > 0 && in.parts[n-1].crowd == nil {
+	if n := len(in.parts); n > 0 && in.parts[n-1].of == nil {
 		in.parts[n-1].n += len(c)
 		return
 	}
 	in.parts = append(in.parts, part{n: len(c)})
 }
 
-// hurried takes the first n urgent commands off their identities' weights.
-func (in *intake) hurried(n int) {
+// tookUrgent takes the first n urgent commands off their identities' weights.
+func (in *intake) tookUrgent(n int) {
 	whole := 0
 	for i := range in.parts {
 		p := &in.parts[i]
@@ -149,8 +149,8 @@ func (in *intake) hurried(n int) {
 		}
 		n -= p.n
 		whole++
-		if p.crowd != nil {
-			p.crowd.ease(p.weight)
+		if p.of != nil {
+			p.of.free(p.weight)
 		}
 	}
 	rest := append(in.parts[:0], in.parts[whole:]...)
@@ -167,7 +167,7 @@ func (in *intake) renew(identity string, weight int, c locktable.Heard) {
 	if in.shut {
 		return
 	}
-	in.hurry(identity, weight, c)
+	in.addUrgent(identity, weight, c)
 	if !in.deferred {
 		in.deferred = true
 		select {
@@ -179,13 +179,13 @@ func (in *intake) renew(identity string, weight int, c locktable.Heard) {
 
 // acquire takes in acquires of a line. It returns those for which there is no
 // room, and false when the intake is shut.
-func (in *intake) acquire(l *line, all []locktable.Acquire) (refused []locktable.Acquire, open bool) {
+func (in *intake) acquire(l *streamQueue, all []locktable.Acquire) (refused []locktable.Acquire, open bool) {
 	in.mu.Lock()
 	if in.shut {
 		in.mu.Unlock()
 		return nil, false
 	}
-	return in.queue(in.crowd(l.identity), l, all), true
+	return in.queue(in.queueOf(l.identity), l, all), true
 }
 
 // single takes in an acquire without a stream, as one of its identity's; limit
@@ -196,24 +196,24 @@ func (in *intake) single(limit int, a locktable.Acquire) (refused, open bool) {
 		in.mu.Unlock()
 		return false, false
 	}
-	k := in.crowd(a.Identity)
+	k := in.queueOf(a.Identity)
 	k.unary.limit = limit
 	return len(in.queue(k, &k.unary, []locktable.Acquire{a})) > 0, true
 }
 
-func (in *intake) crowd(identity string) *crowd {
-	k := in.crowds[identity]
+func (in *intake) queueOf(identity string) *identityQueue {
+	k := in.identities[identity]
 	if k == nil {
 		// It stays: there are not more than identities in the policy.
-		k = &crowd{identity: identity}
-		in.crowds[identity] = k
+		k = &identityQueue{identity: identity}
+		in.identities[identity] = k
 	}
 	return k
 }
 
 // queue takes in what there is room for, and lets go of the lock. It takes the first
 // ones: what comes behind one that was refused is refused, too.
-func (in *intake) queue(k *crowd, l *line, all []locktable.Acquire) (refused []locktable.Acquire) {
+func (in *intake) queue(k *identityQueue, l *streamQueue, all []locktable.Acquire) (refused []locktable.Acquire) {
 	room := in.room(k, l, len(all))
 	for i := range all[:room] {
 		size := bytesOf(&all[i])
@@ -238,7 +238,7 @@ func (in *intake) queue(k *crowd, l *line, all []locktable.Acquire) (refused []l
 	}
 	if room > 0 && !l.listed {
 		l.listed = true
-		k.lines = append(k.lines, l)
+		k.queues = append(k.queues, l)
 	}
 	in.mu.Unlock()
 	if room > 0 {
@@ -264,7 +264,7 @@ func bytesOf(a *locktable.Acquire) int {
 }
 
 // fits reports whether there is room for so many bytes more.
-func (in *intake) fits(k *crowd, more int) bool {
+func (in *intake) fits(k *identityQueue, more int) bool {
 	own, all := k.bytes+more, in.bytes+more
 	if k.identity != "" && own <= QueuedBytesKept {
 		return all <= AllQueuedBytesMax
@@ -273,7 +273,7 @@ func (in *intake) fits(k *crowd, more int) bool {
 }
 
 // unload gives back the room of bytes that wait no more.
-func (in *intake) unload(k *crowd, bytes int) {
+func (in *intake) unload(k *identityQueue, bytes int) {
 	k.bytes -= bytes
 	in.bytes -= bytes
 }
@@ -297,21 +297,21 @@ func (in *intake) withdraw(x *call) bool {
 
 // drop takes back what is left in the line of a stream that has ended. It would be
 // decided without effect: the client asks again on its next stream.
-func (in *intake) drop(l *line) {
+func (in *intake) drop(l *streamQueue) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.shut || !l.listed {
 		return
 	}
-	k := in.crowd(l.identity)
+	k := in.queueOf(l.identity)
 	for i := range l.items {
 		in.unload(k, l.items[i].bytes)
 	}
 	in.queued -= len(l.items)
 	k.queued -= len(l.items)
 	l.items, l.listed = nil, false
-	i := slices.Index(k.lines, l)
-	k.lines = slices.Delete(k.lines, i, i+1)
+	i := slices.Index(k.queues, l)
+	k.queues = slices.Delete(k.queues, i, i+1)
 }
 
 func (in *intake) wake() {
@@ -336,9 +336,9 @@ func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken [
 		urgent = append(urgent, in.urgent[:turnMax]...)
 		in.urgent = append(in.urgent[:0], in.urgent[turnMax:]...)
 	}
-	in.hurried(len(urgent))
+	in.tookUrgent(len(urgent))
 	if len(in.urgent) < floodMin {
-		in.relieve()
+		in.endFlood()
 	}
 	taken = acquires[:0]
 	if !held {
@@ -351,13 +351,13 @@ func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken [
 }
 
 // room is how many of n acquires a line may take in.
-func (in *intake) room(k *crowd, l *line, n int) int {
+func (in *intake) room(k *identityQueue, l *streamQueue, n int) int {
 	free, limit := queuedMax-in.queued, queuedMax
 	if k.identity != "" {
 		free = max(free, QueuedKept-k.queued)
 		limit = cmp.Or(l.limit, QueuedDefault)
 	}
-	return max(min(free, limit-k.queued, lineMax-len(l.items), n), 0)
+	return max(min(free, limit-k.queued, streamQueueMax-len(l.items), n), 0)
 }
 
 // round serves the identities in turn, a portion from each, and puts those who
@@ -380,12 +380,12 @@ func (in *intake) round(taken []locktable.Command) []locktable.Command {
 
 // portion serves the lines of an identity in turn, a portion from each and up to most
 // of all.
-func (in *intake) portion(k *crowd, taken []locktable.Command, most int) []locktable.Command {
-	n := len(k.lines)
+func (in *intake) portion(k *identityQueue, taken []locktable.Command, most int) []locktable.Command {
+	n := len(k.queues)
 	each := max(turnMax/max(n, 1), 16)
 	for ; n > 0 && most > 0; n-- {
-		l := k.lines[0]
-		k.lines = k.lines[1:]
+		l := k.queues[0]
+		k.queues = k.queues[1:]
 		portion := min(len(l.items), each, most)
 		for i := range l.items[:portion] {
 			c, bytes := l.items[i].command, l.items[i].bytes
@@ -406,7 +406,7 @@ func (in *intake) portion(k *crowd, taken []locktable.Command, most int) []lockt
 			continue
 		}
 		l.items = l.items[portion:]
-		k.lines = append(k.lines, l)
+		k.queues = append(k.queues, l)
 	}
 	return taken
 }
@@ -416,34 +416,34 @@ func (in *intake) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.shut = true
-	for _, k := range in.crowds { //tidy:unordered each is let go
-		k.letGo()
-		for _, l := range k.lines {
+	for _, k := range in.identities { //tidy:unordered each is let go
+		k.grantAll()
+		for _, l := range k.queues {
 			l.items = nil
 		}
-		k.lines, k.queued, k.bytes = nil, 0, 0
+		k.queues, k.queued, k.bytes = nil, 0, 0
 	}
-	in.parts, in.urgent, in.ring, in.crowds, in.queued, in.bytes = nil, nil, nil, nil, 0, 0
-	in.relieve()
+	in.parts, in.urgent, in.ring, in.identities, in.queued, in.bytes = nil, nil, nil, nil, 0, 0
+	in.endFlood()
 }
 
-// relief is nil while there is no flood of urgent commands; otherwise it is
+// floodEnd is nil while there is no flood of urgent commands; otherwise it is
 // closed at its end.
-func (in *intake) relief() <-chan struct{} {
+func (in *intake) floodEnd() <-chan struct{} {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.urgent) < floodMin {
 		return nil
 	}
-	if in.relieved == nil {
-		in.relieved = make(chan struct{})
+	if in.floodEnded == nil {
+		in.floodEnded = make(chan struct{})
 	}
-	return in.relieved
+	return in.floodEnded
 }
 
-func (in *intake) relieve() {
-	if in.relieved != nil {
-		close(in.relieved)
-		in.relieved = nil
+func (in *intake) endFlood() {
+	if in.floodEnded != nil {
+		close(in.floodEnded)
+		in.floodEnded = nil
 	}
 }

@@ -34,7 +34,7 @@ func TestBytesThatWaitAreBounded(t *testing.T) {
 	flood := slices.Repeat([]locktable.Acquire{one}, 100)
 	fill := func(identity string) (taken int) {
 		for {
-			refused, _ := in.acquire(&line{identity: identity}, flood)
+			refused, _ := in.acquire(&streamQueue{identity: identity}, flood)
 			if taken += len(flood) - len(refused); len(refused) > 0 {
 				return taken
 			}
@@ -73,11 +73,11 @@ func TestWhatIsKeptIsWithinTheBound(t *testing.T) {
 	in := newIntake()
 	one := []locktable.Acquire{large("")}
 	for i := range (AllQueuedBytesMax - keptBytesMax) / bytesOf(&one[0]) {
-		in.acquire(&line{identity: fmt.Sprint("flood ", i%3)}, one)
+		in.acquire(&streamQueue{identity: fmt.Sprint("flood ", i%3)}, one)
 	}
 	served := 0
 	for i := range 1000 {
-		refused, _ := in.acquire(&line{identity: fmt.Sprint("late ", i)}, slices.Repeat(one, 3))
+		refused, _ := in.acquire(&streamQueue{identity: fmt.Sprint("late ", i)}, slices.Repeat(one, 3))
 		if len(refused) == 1 {
 			served++
 		}
@@ -102,11 +102,11 @@ func TestOrdinaryAcquiresFitIntoWhatIsKept(t *testing.T) {
 // next stream. What it asked for before is not in its way.
 func TestAStreamThatEndsLeavesNothingInLine(t *testing.T) {
 	in := newIntake()
-	other := &line{identity: "a"}
+	other := &streamQueue{identity: "a"}
 	in.acquire(other, []locktable.Acquire{{Number: 7}})
 	told := refusals{}
 	for range 5 {
-		s := &Stream{cell: New(Options{}), tenure: &tenure{intake: in}, r: told, line: line{identity: "a"}, speaker: Speaker{Identity: "a"}}
+		s := &Stream{cell: New(Options{}), tenure: &tenure{intake: in}, r: told, queue: streamQueue{identity: "a"}, sender: Sender{Identity: "a"}}
 		m := Message{Acquires: make([]locktable.Acquire, QueuedDefault-1)}
 		m.Acquires[0] = large("a")
 		s.Submit(m)
@@ -122,8 +122,8 @@ func TestAStreamThatEndsLeavesNothingInLine(t *testing.T) {
 	if len(taken) != 1 || taken[0].(locktable.Acquire).Number != 7 {
 		t.Errorf("%d acquires are left", len(taken))
 	}
-	if k := in.crowd("a"); in.bytes != 0 || in.queued != 0 || k.bytes != 0 || k.queued != 0 || len(in.ring) != 0 || len(k.lines) != 0 {
-		t.Errorf("nothing waits; %d acquires and %d bytes are said to, in %d lines", in.queued, in.bytes, len(k.lines))
+	if k := in.queueOf("a"); in.bytes != 0 || in.queued != 0 || k.bytes != 0 || k.queued != 0 || len(in.ring) != 0 || len(k.queues) != 0 {
+		t.Errorf("nothing waits; %d acquires and %d bytes are said to, in %d lines", in.queued, in.bytes, len(k.queues))
 	}
 }
 
@@ -190,7 +190,7 @@ type intakeModel struct {
 	spare []byte
 	// all are the acquires that wait, in the order in which they came.
 	all   []modelled
-	lines []*line
+	lines []*streamQueue
 	next  uint64
 	// reached counts what was refused, by what was full.
 	reached map[string]int
@@ -198,7 +198,7 @@ type intakeModel struct {
 
 type modelled struct {
 	number uint64
-	line   *line
+	line   *streamQueue
 	// call of one without a stream; gone: it was withdrawn.
 	call     *call
 	gone     bool
@@ -221,7 +221,7 @@ func (m *intakeModel) act() {
 		a := m.acquire(m.identity())
 		a.Ref = x
 		refused, open := m.in.single(0, a)
-		m.came(&m.in.crowds[a.Identity].unary, []locktable.Acquire{a}, []locktable.Acquire{a}[:number(refused)], open)
+		m.came(&m.in.identities[a.Identity].unary, []locktable.Acquire{a}, []locktable.Acquire{a}[:number(refused)], open)
 	case n < 34:
 		if i := slices.IndexFunc(m.all, func(x modelled) bool { return x.call != nil && m.rand.IntN(4) == 0 }); i >= 0 {
 			if !m.in.withdraw(m.all[i].call) {
@@ -254,11 +254,11 @@ func (m *intakeModel) identity() string {
 	return []string{"", "a", "b", "c", "d", "e"}[m.rand.IntN(6)]
 }
 
-func (m *intakeModel) line() *line {
+func (m *intakeModel) line() *streamQueue {
 	if n := len(m.lines); n > 0 && m.rand.IntN(8) > 0 {
 		return m.lines[m.rand.IntN(n)]
 	}
-	l := &line{identity: m.identity()}
+	l := &streamQueue{identity: m.identity()}
 	m.lines = append(m.lines, l)
 	return l
 }
@@ -279,7 +279,7 @@ func (m *intakeModel) acquire(identity string) locktable.Acquire {
 
 // came holds what was taken in against the account, by the bounds as the documentation
 // has them.
-func (m *intakeModel) came(l *line, batch, refused []locktable.Acquire, open bool) {
+func (m *intakeModel) came(l *streamQueue, batch, refused []locktable.Acquire, open bool) {
 	if !open {
 		m.t.Error("the intake is shut")
 	}
@@ -351,7 +351,7 @@ func (m *intakeModel) check() {
 		}
 	}
 	var allQueued, allBytes int
-	for name, k := range m.in.crowds {
+	for name, k := range m.in.identities {
 		allQueued += queued[name]
 		allBytes += bytes[name]
 		if k.queued != queued[name] || k.bytes != bytes[name] || k.listed != slices.Contains(m.in.ring, k) {

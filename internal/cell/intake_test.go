@@ -14,7 +14,7 @@ import (
 // A wait that ends while its acquire stands in line: an urgent Cancel would come
 // before it and find nothing to cancel.
 func TestWithdrawnAcquireIsNotDecided(t *testing.T) {
-	in, l := newIntake(), &line{}
+	in, l := newIntake(), &streamQueue{}
 	gone, stays := newCall(), newCall()
 	if refused, open := in.acquire(l, []locktable.Acquire{{Ref: gone}, {Ref: stays}}); len(refused) > 0 || !open {
 		t.Fatal("no room in an empty intake")
@@ -39,8 +39,8 @@ func TestWithdrawnAcquireIsNotDecided(t *testing.T) {
 
 // One stream's acquires do not keep another's waiting.
 func TestLinesAreServedInTurn(t *testing.T) {
-	in, greedy, modest := newIntake(), &line{}, &line{}
-	many := make([]locktable.Acquire, lineMax+5)
+	in, greedy, modest := newIntake(), &streamQueue{}, &streamQueue{}
+	many := make([]locktable.Acquire, streamQueueMax+5)
 	for i := range many {
 		many[i].Ref = "greedy"
 	}
@@ -98,7 +98,7 @@ func TestWhatATurnLeavesBringsAnother(t *testing.T) {
 	for range turnMax + 1 {
 		urgent.add(locktable.Heard{})
 	}
-	acquires.acquire(&line{}, make([]locktable.Acquire, turnMax+1))
+	acquires.acquire(&streamQueue{}, make([]locktable.Acquire, turnMax+1))
 	for what, in := range map[string]*intake{"urgent commands": urgent, "acquires": acquires} {
 		woken(in)
 		in.take(false, nil)
@@ -111,7 +111,7 @@ func TestWhatATurnLeavesBringsAnother(t *testing.T) {
 		}
 	}
 	held := newIntake()
-	held.acquire(&line{}, make([]locktable.Acquire, 1))
+	held.acquire(&streamQueue{}, make([]locktable.Acquire, 1))
 	woken(held)
 	held.take(true, nil)
 	if woken(held) {
@@ -122,7 +122,7 @@ func TestWhatATurnLeavesBringsAnother(t *testing.T) {
 // Who sends faster than the cell decides is held up; nobody is refused.
 func TestAFloodHoldsUpItsStreams(t *testing.T) {
 	in := newIntake()
-	if in.relief() != nil {
+	if in.floodEnd() != nil {
 		t.Fatal("an empty intake is flooded")
 	}
 	s := &Stream{tenure: &tenure{intake: in}}
@@ -131,28 +131,28 @@ func TestAFloodHoldsUpItsStreams(t *testing.T) {
 	}
 	gone, end := context.WithCancel(t.Context())
 	end()
-	if s.Breathe(gone, 1) {
+	if s.Reserve(gone, 1) {
 		t.Error("a stream that has ended was read again in a flood")
 	}
 	breathed := make(chan bool)
-	go func() { breathed <- s.Breathe(t.Context(), 1) }()
-	first := in.relief()
+	go func() { breathed <- s.Reserve(t.Context(), 1) }()
+	first := in.floodEnd()
 	in.take(false, nil)
 	select {
 	case <-first:
 	default:
 		t.Error("the flood is over, and nobody was told")
 	}
-	if !<-breathed || in.relief() != nil {
+	if !<-breathed || in.floodEnd() != nil {
 		t.Error("the flood is over, and the stream is held up")
 	}
 	for range floodMin {
 		in.add(locktable.Heard{})
 	}
-	last := in.relief()
+	last := in.floodEnd()
 	in.close()
 	<-last
-	if !s.Breathe(t.Context(), 1) {
+	if !s.Reserve(t.Context(), 1) {
 		t.Error("a stream is held up by a tenure that is over")
 	}
 }
@@ -161,23 +161,23 @@ func TestAFloodHoldsUpItsStreams(t *testing.T) {
 // streams, and none can take the room of all.
 func TestOneIdentitysFloodIsItsOwn(t *testing.T) {
 	in := newIntake()
-	flood := make([]locktable.Acquire, lineMax)
+	flood := make([]locktable.Acquire, streamQueueMax)
 	for i := range flood {
 		flood[i].Number, flood[i].Identity = uint64(i+1), "flood"
 	}
 	taken := 0
 	for range 8 {
-		refused, _ := in.acquire(&line{identity: "flood"}, flood)
+		refused, _ := in.acquire(&streamQueue{identity: "flood"}, flood)
 		taken += len(flood) - len(refused)
 	}
 	if taken != QueuedDefault {
 		t.Errorf("%d acquires of one identity were taken in, expected %d", taken, QueuedDefault)
 	}
-	if refused, _ := in.acquire(&line{identity: "small", limit: 3}, flood[:5]); len(refused) != 2 {
+	if refused, _ := in.acquire(&streamQueue{identity: "small", limit: 3}, flood[:5]); len(refused) != 2 {
 		t.Errorf("%d of 5 were refused under a limit of 3", len(refused))
 	}
 	_, first, _ := in.take(false, nil)
-	quiet := line{identity: "quiet"}
+	quiet := streamQueue{identity: "quiet"}
 	own := []locktable.Acquire{{Number: 1, Identity: "quiet"}}
 	in.acquire(&quiet, own)
 	_, second, _ := in.take(false, first)
@@ -191,18 +191,18 @@ func TestOneIdentitysFloodIsItsOwn(t *testing.T) {
 func TestRoomIsKeptForWhoHasNothing(t *testing.T) {
 	in := newIntake()
 	for i := range 2 * queuedMax / QueuedDefault {
-		in.acquire(&line{identity: fmt.Sprint("flood ", i)}, make([]locktable.Acquire, QueuedDefault))
+		in.acquire(&streamQueue{identity: fmt.Sprint("flood ", i)}, make([]locktable.Acquire, QueuedDefault))
 	}
 	if in.queued < queuedMax {
 		t.Fatalf("%d wait, expected %d", in.queued, queuedMax)
 	}
-	if refused, _ := in.acquire(&line{identity: "late"}, make([]locktable.Acquire, QueuedKept+7)); len(refused) != 7 {
+	if refused, _ := in.acquire(&streamQueue{identity: "late"}, make([]locktable.Acquire, QueuedKept+7)); len(refused) != 7 {
 		t.Errorf("%d are refused, expected 7", len(refused))
 	}
 	if refused, _ := in.single(0, locktable.Acquire{Identity: "later", Ref: newCall()}); refused {
 		t.Error("one without a stream is refused")
 	}
-	if refused, _ := in.acquire(&line{}, make([]locktable.Acquire, 1)); len(refused) != 1 {
+	if refused, _ := in.acquire(&streamQueue{}, make([]locktable.Acquire, 1)); len(refused) != 1 {
 		t.Error("who has no name has room of its own")
 	}
 }
@@ -211,7 +211,7 @@ func TestRoomIsKeptForWhoHasNothing(t *testing.T) {
 // streams and calls, and nobody else is.
 func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 	in := newIntake()
-	flood := func() *Stream { return &Stream{tenure: &tenure{intake: in}, speaker: Speaker{Identity: "flood"}} }
+	flood := func() *Stream { return &Stream{tenure: &tenure{intake: in}, sender: Sender{Identity: "flood"}} }
 	const streams, each = 100, urgentMax / 4
 	var passed atomic.Int64
 	ended := make(chan struct{}, streams)
@@ -219,7 +219,7 @@ func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 		go func() {
 			defer func() { ended <- struct{}{} }()
 			s := flood()
-			if s.Breathe(t.Context(), each) {
+			if s.Reserve(t.Context(), each) {
 				in.addOf("flood", each, make([]locktable.Command, each)...)
 				passed.Add(1)
 			}
@@ -229,22 +229,22 @@ func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 		<-ended
 	}
 	in.mu.Lock()
-	waits, weight := len(in.urgent), in.crowds["flood"].urgent
+	waits, weight := len(in.urgent), in.identities["flood"].urgent
 	in.mu.Unlock()
 	if waits != urgentMax || weight != urgentMax {
 		t.Errorf("%d commands of %d wait, weighing %d", waits, streams*each, weight)
 	}
 	gone, end := context.WithCancel(t.Context())
 	end()
-	if flood().Breathe(gone, 1) || in.reserve(gone, "flood", 1) {
+	if flood().Reserve(gone, 1) || in.reserve(gone, "flood", 1) {
 		t.Error("one more of the flood is taken in")
 	}
-	other := &Stream{tenure: &tenure{intake: in}, speaker: Speaker{Identity: "quiet"}}
-	if !other.Breathe(gone, 1) || !in.reserve(gone, "", 1) {
+	other := &Stream{tenure: &tenure{intake: in}, sender: Sender{Identity: "quiet"}}
+	if !other.Reserve(gone, 1) || !in.reserve(gone, "", 1) {
 		t.Error("another identity is held up")
 	}
-	other.Exhale()
-	if in.crowds["quiet"].urgent != 0 {
+	other.CancelReservation()
+	if in.identities["quiet"].urgent != 0 {
 		t.Error("room that was given back is not there")
 	}
 	in.add(locktable.Heard{Renewal: 7})
@@ -269,14 +269,14 @@ func TestAFloodHoldsUpItsIdentity(t *testing.T) {
 			break
 		}
 	}
-	if k := in.crowds["flood"]; k.urgent != 0 || k.held.Len() != 0 || len(in.parts) != 0 {
+	if k := in.identities["flood"]; k.urgent != 0 || k.reservations.Len() != 0 || len(in.parts) != 0 {
 		t.Errorf("all is decided, and %d weigh on it; %d parts", k.urgent, len(in.parts))
 	}
 	if !in.reserve(t.Context(), "flood", urgentMax) {
 		t.Error("no room in an empty intake")
 	}
 	held := make(chan bool)
-	go func() { held <- flood().Breathe(t.Context(), 1) }()
+	go func() { held <- flood().Reserve(t.Context(), 1) }()
 	in.close()
 	if !<-held {
 		t.Error("a stream is held up by a tenure that is over")
@@ -296,7 +296,7 @@ func (r refusals) Receive(_ uint64, a locktable.Answer) {
 func TestAcquiresWithoutRoomAreRefused(t *testing.T) {
 	told := refusals{}
 	s := &Stream{tenure: &tenure{intake: newIntake()}, r: told}
-	s.Submit(Message{Acquires: make([]locktable.Acquire, lineMax+5)})
+	s.Submit(Message{Acquires: make([]locktable.Acquire, streamQueueMax+5)})
 	if told[locktable.Exhausted] != 5 {
 		t.Errorf("told %v; 5 acquires had no room", told)
 	}
@@ -306,24 +306,24 @@ func TestAcquiresWithoutRoomAreRefused(t *testing.T) {
 // and is free again when it is decided or when nothing was submitted.
 func TestReservedRoomIsTakenUpOnce(t *testing.T) {
 	in := newIntake()
-	s := &Stream{tenure: &tenure{intake: in}, r: refusals{}, speaker: Speaker{Identity: "a"}}
+	s := &Stream{tenure: &tenure{intake: in}, r: refusals{}, sender: Sender{Identity: "a"}}
 	for range 3 {
 		m := Message{Observe: []string{"n"}}
-		if !s.Breathe(t.Context(), m.Weight()) {
+		if !s.Reserve(t.Context(), m.Weight()) {
 			t.Fatal("no room in an empty intake")
 		}
 		s.Submit(m)
 	}
-	s.Breathe(t.Context(), 7)
-	if got := in.crowd("a").urgent; got != 3*2+7 {
+	s.Reserve(t.Context(), 7)
+	if got := in.queueOf("a").urgent; got != 3*2+7 {
 		t.Errorf("three messages of weight 2, and room for 7 more, weigh %d", got)
 	}
 	in.take(false, nil)
-	if got := in.crowd("a").urgent; got != 7 {
+	if got := in.queueOf("a").urgent; got != 7 {
 		t.Errorf("room for 7 weighs %d when all else is decided", got)
 	}
-	s.Exhale()
-	if got := in.crowd("a").urgent; got != 0 {
+	s.CancelReservation()
+	if got := in.queueOf("a").urgent; got != 0 {
 		t.Errorf("nothing is left, and weighs %d", got)
 	}
 }
@@ -351,8 +351,8 @@ func TestRenewalsThatWaitSaySoForEachTurn(t *testing.T) {
 // turn, and the intake has room for as many more.
 func TestEveryAcquireOfALongLineIsTaken(t *testing.T) {
 	in := newIntake()
-	for _, n := range []int{1, lineMax, turnMax} {
-		if refused, _ := in.acquire(&line{}, make([]locktable.Acquire, n)); len(refused) > 0 {
+	for _, n := range []int{1, streamQueueMax, turnMax} {
+		if refused, _ := in.acquire(&streamQueue{}, make([]locktable.Acquire, n)); len(refused) > 0 {
 			t.Fatalf("%d of %d had no room", len(refused), n)
 		}
 	}
@@ -361,7 +361,7 @@ func TestEveryAcquireOfALongLineIsTaken(t *testing.T) {
 		_, taken, _ := in.take(false, nil)
 		all += len(taken)
 	}
-	if want := 1 + lineMax + turnMax; all != want || in.queued != 0 {
+	if want := 1 + streamQueueMax + turnMax; all != want || in.queued != 0 {
 		t.Errorf("%d acquires were taken of %d; %d are said to wait", all, want, in.queued)
 	}
 }

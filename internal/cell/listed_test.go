@@ -65,8 +65,8 @@ func TestPagesThatWaitAreBounded(t *testing.T) {
 		}
 		switch end {
 		case "gone":
-			all.gone, s.c.roomy = true, 0
-			s.c.makeRoom()
+			all.gone, s.c.dropAbove = true, 0
+			s.c.dropGone()
 		default:
 			s.c.asked = s.c.turn
 			s.c.answered(true)

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// mute has every write land and its answer lost.
-func mute[T any](T) faulty.Fate { return faulty.Fate{Mute: true} }
+// withLostAnswer has every write land and its answer lost.
+func withLostAnswer[T any](T) faulty.Fault { return faulty.Fault{LoseAnswer: true} }
 
 // loseAnswer has an acquire granted whose answer is lost with its server, and
 // returns the server that takes over.
@@ -30,7 +30,7 @@ func loseAnswer(t *testing.T, open bool, r cell.AcquireRequest) (b *server, sess
 		}
 		r.Session, r.TTL = session, 0
 	}
-	a.store.Plan(mute)
+	a.store.Plan(withLostAnswer)
 	if _, err := a.Acquire(t.Context(), r); reasonOf(err) != locktable.Unavailable {
 		t.Fatalf("the caller is told %v", err)
 	}

@@ -29,7 +29,7 @@ func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
 		}
 	}
 	rounds := 0
-	for ; !s.c.crowded(); rounds++ {
+	for ; !s.c.backlogged(); rounds++ {
 		var acquires, releases []locktable.Command
 		for i := range each {
 			name := fmt.Sprint(rounds, "/", i)
@@ -50,7 +50,7 @@ func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
 		s.c.landed(s.c.durable + 1)
 		counted()
 	}
-	if s.c.crowded() || s.c.openBytes != 0 {
+	if s.c.backlogged() || s.c.openBytes != 0 {
 		t.Errorf("all has landed, and %d bytes wait", s.c.openBytes)
 	}
 }

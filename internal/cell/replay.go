@@ -50,7 +50,7 @@ func replay(ctx context.Context, t store.Tenure, limits locktable.Limits) (*repl
 		return nil, fmt.Errorf("replay: %w: the log goes on to epoch %d and the tenure is of epoch %d: its key was set back",
 			store.ErrDamaged, r.table.Epoch(), t.Epoch())
 	}
-	r.table.Settle()
+	r.table.FinishReplay()
 	return r, nil
 }
 

@@ -25,65 +25,65 @@ func (in *intake) reserve(ctx context.Context, identity string, weight int) bool
 		in.mu.Unlock()
 		return true
 	}
-	k := in.crowd(identity)
-	if k.held.Len() == 0 && k.urgent < urgentMax {
+	k := in.queueOf(identity)
+	if k.reservations.Len() == 0 && k.urgent < urgentMax {
 		k.urgent += weight
 		in.mu.Unlock()
 		return true
 	}
 	r := &reservation{weight: weight, given: make(chan struct{})}
-	r.place = k.held.PushBack(r)
+	r.place = k.reservations.PushBack(r)
 	in.mu.Unlock()
 	select {
 	case <-r.given:
 		return true
 	case <-ctx.Done():
 	}
-	in.renounce(k, r)
+	in.cancelReservation(k, r)
 	return false
 }
 
-// renounce takes a reservation back whose caller has gone. It does so at once
+// cancelReservation takes a reservation back whose caller has gone. It does so at once
 // wherever that stands: a crowd may go together.
-func (in *intake) renounce(k *crowd, r *reservation) {
+func (in *intake) cancelReservation(k *identityQueue, r *reservation) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case in.shut:
 	case r.place != nil:
-		k.held.Remove(r.place)
+		k.reservations.Remove(r.place)
 	default:
-		k.ease(r.weight)
+		k.free(r.weight)
 	}
 }
 
-// waive gives room back that nothing takes up.
-func (in *intake) waive(identity string, weight int) {
+// unreserve gives room back that nothing takes up.
+func (in *intake) unreserve(identity string, weight int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.shut && identity != "" && weight > 0 {
-		in.crowd(identity).ease(weight)
+		in.queueOf(identity).free(weight)
 	}
 }
 
-// ease gives room back, and lets those have it who wait, in their turn.
-func (k *crowd) ease(weight int) {
+// free gives room back, and lets those have it who wait, in their turn.
+func (k *identityQueue) free(weight int) {
 	k.urgent -= weight
-	for k.urgent < urgentMax && k.held.Len() > 0 {
-		r := k.held.Remove(k.held.Front()).(*reservation)
+	for k.urgent < urgentMax && k.reservations.Len() > 0 {
+		r := k.reservations.Remove(k.reservations.Front()).(*reservation)
 		k.urgent += r.weight
-		r.admit()
+		r.grant()
 	}
 }
 
-func (r *reservation) admit() {
+func (r *reservation) grant() {
 	r.place = nil
 	close(r.given)
 }
 
-// letGo ends the waiting of all, when the intake is shut.
-func (k *crowd) letGo() {
-	for k.held.Len() > 0 {
-		k.held.Remove(k.held.Front()).(*reservation).admit()
+// grantAll ends the waiting of all, when the intake is shut.
+func (k *identityQueue) grantAll() {
+	for k.reservations.Len() > 0 {
+		k.reservations.Remove(k.reservations.Front()).(*reservation).grant()
 	}
 }

@@ -34,7 +34,7 @@ func TestWhoGoesLeavesTheOthersTheirTurn(t *testing.T) {
 		}
 		synctest.Wait()
 		for want := 1; want < n; want += 2 {
-			in.waive("crowd", urgentMax)
+			in.unreserve("crowd", urgentMax)
 			synctest.Wait()
 			select {
 			case got := <-let:
@@ -45,9 +45,9 @@ func TestWhoGoesLeavesTheOthersTheirTurn(t *testing.T) {
 				t.Fatalf("nobody got room in the turn of %d", want)
 			}
 		}
-		in.waive("crowd", urgentMax)
-		if k := in.crowds["crowd"]; k.urgent != 0 || k.held.Len() != 0 {
-			t.Errorf("all are gone, and %d weigh, %d wait", k.urgent, k.held.Len())
+		in.unreserve("crowd", urgentMax)
+		if k := in.identities["crowd"]; k.urgent != 0 || k.reservations.Len() != 0 {
+			t.Errorf("all are gone, and %d weigh, %d wait", k.urgent, k.reservations.Len())
 		}
 	})
 }
@@ -58,13 +58,13 @@ func TestRoomThatComesTooLate(t *testing.T) {
 		in := newIntake()
 		in.reserve(t.Context(), "crowd", urgentMax)
 		r := &reservation{weight: 7, given: make(chan struct{})}
-		k := in.crowds["crowd"]
-		r.place = k.held.PushBack(r)
-		in.waive("crowd", urgentMax)
+		k := in.identities["crowd"]
+		r.place = k.reservations.PushBack(r)
+		in.unreserve("crowd", urgentMax)
 		<-r.given
-		in.renounce(k, r)
-		if k.urgent != 0 || k.held.Len() != 0 {
-			t.Errorf("%d weigh, %d wait", k.urgent, k.held.Len())
+		in.cancelReservation(k, r)
+		if k.urgent != 0 || k.reservations.Len() != 0 {
+			t.Errorf("%d weigh, %d wait", k.urgent, k.reservations.Len())
 		}
 		in.reserve(t.Context(), "crowd", urgentMax)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -73,6 +73,6 @@ func TestRoomThatComesTooLate(t *testing.T) {
 			t.Error("let in over what there is room for")
 		}
 		in.close()
-		in.renounce(k, r)
+		in.cancelReservation(k, r)
 	})
 }

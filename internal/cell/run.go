@@ -33,18 +33,18 @@ type loop struct {
 	store store.Tenure
 	clock clock.Clock
 
-	tenure   *tenure
-	launches chan batch
-	landings chan landing
-	flyers   int
-	flights  int // launched and not landed
-	confirms chan error
-	snaps    chan snapped
-	usages   chan store.Usage
-	hints    chan error
-	growth   growth
-	snapping bool
-	busy     int
+	tenure    *tenure
+	launches  chan batch
+	landings  chan landing
+	appenders int
+	flights   int // launched and not landed
+	confirms  chan error
+	snaps     chan snapped
+	usages    chan store.Usage
+	hints     chan error
+	growth    growth
+	snapping  bool
+	busy      int
 	// full: the store refused a batch that is on its way.
 	full atomic.Bool
 	// held: the last turn left the acquires where they were.
@@ -102,7 +102,7 @@ func (l *loop) turn(ctx, work context.Context) error {
 		case <-lost:
 			// A hint, heeded once: a Confirm tells.
 			lost = nil
-			l.heed(work)
+			l.queryTenure(work)
 		case err := <-l.hints:
 			l.busy--
 			if final(err) {
@@ -122,7 +122,7 @@ func (l *loop) turn(ctx, work context.Context) error {
 			l.used(u)
 			look.Reset(max(l.cell.o.ActiveTTL/10, tick))
 		case <-look.C():
-			l.look(work)
+			l.queryUsage(work)
 		case <-l.tenure.intake.ready:
 			step = true
 		case <-l.tenure.intake.later:
@@ -138,7 +138,7 @@ func (l *loop) turn(ctx, work context.Context) error {
 		if step || l.core.more {
 			// Let those who are about to send do so: a batch gathers more.
 			runtime.Gosched()
-			l.held = l.core.crowded()
+			l.held = l.core.backlogged()
 			urgent, taken, complete := l.tenure.intake.take(l.held, acquires)
 			acquires = taken
 			began := l.clock.Now()
@@ -151,7 +151,7 @@ func (l *loop) turn(ctx, work context.Context) error {
 			l.core.ask(l.clock.Now())
 		}
 		l.act(work)
-		if l.held && !l.core.crowded() {
+		if l.held && !l.core.backlogged() {
 			l.held = false
 			l.tenure.intake.wake()
 		}
@@ -159,9 +159,9 @@ func (l *loop) turn(ctx, work context.Context) error {
 	}
 }
 
-// heed asks the store whether the tenure is over, outside the queue of Confirms:
+// queryTenure asks the store whether the tenure is over, outside the queue of Confirms:
 // one of those may be stuck.
-func (l *loop) heed(work context.Context) {
+func (l *loop) queryTenure(work context.Context) {
 	l.busy++
 	go func() {
 		ctx, done := context.WithTimeout(work, l.cell.o.ActiveTTL)
@@ -287,8 +287,8 @@ func (l *loop) snapped(x snapped) {
 	l.growth = growth{snapshot: x.bytes}
 }
 
-// look asks how full the store is.
-func (l *loop) look(work context.Context) {
+// queryUsage asks how full the store is.
+func (l *loop) queryUsage(work context.Context) {
 	l.busy++
 	go func() {
 		ctx, done := context.WithTimeout(work, l.cell.o.ActiveTTL)
@@ -319,7 +319,7 @@ func (l *loop) drain(work context.Context) {
 	timer := l.clock.NewTimer()
 	defer timer.Stop()
 	timer.Reset(resignMax)
-	for len(l.core.flying) > 0 {
+	for len(l.core.inFlight) > 0 {
 		select {
 		case x := <-l.landings:
 			if l.land(x) != nil {

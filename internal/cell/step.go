@@ -23,8 +23,8 @@ const (
 	bytesMax = store.BatchMax - 4<<10
 	// openBytesMax bounds their bytes in the same way. What one turn takes may pass it.
 	openBytesMax = 64 << 20
-	// portion bounds what one turn does of expiry, and of what expiry left.
-	portion = 1000
+	// turnPortion bounds what one turn does of expiry, and of what expiry left.
+	turnPortion = 1000
 	// confirmGap is how long renewals wait at most to share a Confirm.
 	confirmGap = 2 * time.Millisecond
 )
@@ -59,10 +59,10 @@ type core struct {
 
 	// last is the number of the last batch closed, sum its checksum; durable is
 	// the last number before the first that has not landed.
-	last    uint64
-	sum     store.Sum
-	durable uint64
-	flying  map[uint64]*flight
+	last     uint64
+	sum      store.Sum
+	durable  uint64
+	inFlight map[uint64]*pendingBatch
 
 	decided locktable.Decided
 	open    []*recordpb.Event
@@ -75,7 +75,7 @@ type core struct {
 	groups  []group
 	// waiting counts the answers of the groups; more than roomy have those dropped
 	// whose receivers are gone.
-	waiting, roomy int
+	waiting, dropAbove int
 	// listed is how much the pages show that wait in groups, listing what those of
 	// this turn do.
 	listed, listing int
@@ -83,14 +83,14 @@ type core struct {
 	wantSnapshot bool
 	frozen       *snapshot
 	more         bool
-	// stuck: the store is full; nil: it takes what is written.
-	stuck *stuck
+	// unwritten: the store is full; nil: it takes what is written.
+	unwritten *unwritten
 
 	out actions
 }
 
-// flight is a batch on its way: the turn in which its append began.
-type flight struct {
+// pendingBatch is a batch on its way: the turn in which its append began.
+type pendingBatch struct {
 	turn    uint64
 	landed  bool
 	raw     []byte
@@ -137,7 +137,7 @@ type actions struct {
 }
 
 func newCore(t *locktable.Table, epoch uint64, nonce store.Nonce) *core {
-	return &core{table: t, epoch: epoch, nonce: nonce, flying: map[uint64]*flight{}, roomy: roomyMin, bounds: TurnBounds{eventsMax, bytesMax, portion}}
+	return &core{table: t, epoch: epoch, nonce: nonce, inFlight: map[uint64]*pendingBatch{}, dropAbove: dropMin, bounds: TurnBounds{eventsMax, bytesMax, turnPortion}}
 }
 
 // opening closes the tenure's first batch; the caller lands it.
@@ -152,7 +152,7 @@ func (c *core) opening(wall time.Time, floor guard.Token) []byte {
 // begun says that the opening batch has landed. The tenure's time counts from
 // now on.
 func (c *core) begun(now clock.Reading) {
-	clear(c.flying)
+	clear(c.inFlight)
 	c.durable = c.last
 	c.time.last, c.askedAt = now, now
 }
@@ -174,7 +174,7 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 	}
 	now := c.now(r, wall)
 	for _, x := range urgent {
-		if c.stuck != nil && c.turnedAway(x) {
+		if c.unwritten != nil && c.refuseOnFull(x) {
 			continue
 		}
 		if l, is := x.(locktable.List); is {
@@ -191,25 +191,25 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 	c.more = expiring || working
 	c.gather()
 	c.close()
-	c.settle()
+	c.releaseFinal()
 	c.ask(r)
 }
 
-// crowded: acquires stay in the intake, since too much is decided that is not on
+// backlogged: acquires stay in the intake, since too much is decided that is not on
 // its way, or a snapshot waits for what is decided to be closed. On a full store
 // they are taken, and refused.
-func (c *core) crowded() bool {
-	return c.stuck == nil && (len(c.open) > openMax/eventsMax*c.bounds.Events || c.openBytes > openBytesMax || c.wantSnapshot)
+func (c *core) backlogged() bool {
+	return c.unwritten == nil && (len(c.open) > openMax/eventsMax*c.bounds.Events || c.openBytes > openBytesMax || c.wantSnapshot)
 }
 
 // gather moves what the turn decided to the open batch and the queue of
 // answers.
 func (c *core) gather() {
 	c.opened(c.decided.Events)
-	if c.stuck != nil {
-		c.stuck.note(c.decided.Events)
+	if c.unwritten != nil {
+		c.unwritten.note(c.decided.Events)
 	}
-	c.mind()
+	c.noteChanges()
 	need := c.last
 	if len(c.open) > 0 {
 		need = 0
@@ -219,7 +219,7 @@ func (c *core) gather() {
 		c.listed, c.listing = c.listed+c.listing, 0
 		c.waiting += len(c.decided.Replies)
 		c.decided.Replies = nil
-		c.makeRoom()
+		c.dropGone()
 	}
 	clear(c.decided.Events)
 	c.decided.Events = c.decided.Events[:0]
@@ -256,7 +256,7 @@ func (c *core) close() {
 		if rest > 0 {
 			continue
 		}
-		c.flying[c.last].changed, c.changed, c.spare = c.changed, changed{names: c.spare}, nil
+		c.inFlight[c.last].changed, c.changed, c.spare = c.changed, changed{names: c.spare}, nil
 		for i := len(c.groups) - 1; i >= 0 && c.groups[i].need == 0; i-- {
 			c.groups[i].need = c.last
 		}
@@ -275,27 +275,27 @@ func (c *core) seal(events []*recordpb.Event) {
 		panic(fmt.Errorf("cell: close batch %d: %w", b.Number, err))
 	}
 	c.last, c.sum = b.Number, sum
-	c.flying[b.Number] = &flight{turn: c.turn, raw: raw}
+	c.inFlight[b.Number] = &pendingBatch{turn: c.turn, raw: raw}
 	c.out.appends = append(c.out.appends, batch{number: b.Number, raw: raw, events: len(events)})
 }
 
 // landed notes that a batch has landed, and closes what waited for its place.
 func (c *core) landed(number uint64) {
-	f := c.flying[number]
-	f.landed, c.stuck = true, nil
+	f := c.inFlight[number]
+	f.landed, c.unwritten = true, nil
 	c.confirm(f.turn)
 	for {
-		f := c.flying[c.durable+1]
+		f := c.inFlight[c.durable+1]
 		if f == nil || !f.landed {
 			break
 		}
-		delete(c.flying, c.durable+1)
+		delete(c.inFlight, c.durable+1)
 		c.durable++
 		clear(f.changed.names)
 		c.spare = f.changed.names[:0]
 	}
 	c.close()
-	c.settle()
+	c.releaseFinal()
 }
 
 // answered notes the end of the Confirm that was under way.
@@ -304,7 +304,7 @@ func (c *core) answered(ok bool) {
 		c.confirm(c.asked)
 	}
 	c.asked = 0
-	c.settle()
+	c.releaseFinal()
 }
 
 // confirm notes that the tenure was in force at or after a turn.
@@ -313,8 +313,8 @@ func (c *core) confirm(turn uint64) {
 	c.time.confirmed(turn)
 }
 
-// settle lets go of what has become final, in order.
-func (c *core) settle() {
+// releaseFinal lets go of what has become final, in order.
+func (c *core) releaseFinal() {
 	n := 0
 	for n < len(c.groups) {
 		g := &c.groups[n]
@@ -333,9 +333,9 @@ func (c *core) settle() {
 		clear(c.groups[rest:])
 		c.groups = c.groups[:rest]
 	}
-	if c.stuck != nil {
-		c.stuck.passed = max(c.stuck.passed-n, 0)
-		c.pass()
+	if c.unwritten != nil {
+		c.unwritten.passed = max(c.unwritten.passed-n, 0)
+		c.passUnwritten()
 	}
 	if c.frozen != nil && c.frozen.upTo <= c.durable {
 		c.out.snapshot, c.frozen = c.frozen, nil
@@ -346,7 +346,7 @@ func (c *core) settle() {
 // will give: an answer, or a share of usable time. Nothing gives one while the
 // store is full.
 func (c *core) ask(r clock.Reading) {
-	if c.asked != 0 || len(c.open) > 0 && c.stuck == nil || r.Shorter(c.askedAt) < confirmGap {
+	if c.asked != 0 || len(c.open) > 0 && c.unwritten == nil || r.Shorter(c.askedAt) < confirmGap {
 		return
 	}
 	if c.waits() {
@@ -359,8 +359,8 @@ func (c *core) ask(r clock.Reading) {
 // way will give.
 func (c *core) waits() bool {
 	coming := max(c.confirmed, c.asked)
-	for _, f := range c.flying { //tidy:unordered a maximum
-		if c.stuck == nil {
+	for _, f := range c.inFlight { //tidy:unordered a maximum
+		if c.unwritten == nil {
 			coming = max(coming, f.turn)
 		}
 	}

@@ -82,8 +82,8 @@ const (
 	unlistable = "the store is full, and what is asked for shows what could not be written; other names can be listed"
 )
 
-// stuck is what a core knows of records that a full store refuses.
-type stuck struct {
+// unwritten is what a core knows of records that a full store refuses.
+type unwritten struct {
 	// about has the sessions that they name; true: not only for a lease.
 	about map[locktable.ID]bool
 	// passed: groups before this one were looked through.
@@ -100,13 +100,13 @@ type changed struct {
 	unnamed bool
 }
 
-// mind takes note of the names that were changed since it did last.
-func (c *core) mind() {
+// noteChanges takes note of the names that were changed since it did last.
+func (c *core) noteChanges() {
 	d := &c.decided
 	c.changed.names = append(c.changed.names, d.Changed...)
 	c.changed.unnamed = c.changed.unnamed || d.Unnamed
-	if c.stuck != nil {
-		c.stuck.changed.Add(d.Changed, d.Unnamed)
+	if c.unwritten != nil {
+		c.unwritten.changed.Add(d.Changed, d.Unnamed)
 	}
 	clear(d.Changed)
 	d.Changed, d.Unnamed = d.Changed[:0], false
@@ -115,25 +115,25 @@ func (c *core) mind() {
 // full notes that the store refuses a batch for want of room. It ends with the
 // next batch that lands.
 func (c *core) full() {
-	if c.stuck != nil || c.durable == c.last {
+	if c.unwritten != nil || c.durable == c.last {
 		return
 	}
-	c.stuck = &stuck{about: map[locktable.ID]bool{}, since: c.turn}
+	c.unwritten = &unwritten{about: map[locktable.ID]bool{}, since: c.turn}
 	for n := c.durable + 1; n <= c.last; n++ {
-		b, _, err := store.OpenBatch(c.flying[n].raw)
+		b, _, err := store.OpenBatch(c.inFlight[n].raw)
 		if err != nil {
 			panic(fmt.Errorf("cell: read batch %d, which is on its way: %w", n, err))
 		}
-		c.stuck.note(b.Events)
-		c.stuck.changed.Add(c.flying[n].changed.names, c.flying[n].changed.unnamed)
+		c.unwritten.note(b.Events)
+		c.unwritten.changed.Add(c.inFlight[n].changed.names, c.inFlight[n].changed.unnamed)
 	}
-	c.stuck.note(c.open)
-	c.stuck.changed.Add(c.changed.names, c.changed.unnamed)
-	c.settle()
+	c.unwritten.note(c.open)
+	c.unwritten.changed.Add(c.changed.names, c.changed.unnamed)
+	c.releaseFinal()
 }
 
 // note takes in records that are not durable.
-func (s *stuck) note(events []*recordpb.Event) {
+func (s *unwritten) note(events []*recordpb.Event) {
 	for _, e := range events {
 		if len(e.Session) == 0 {
 			continue
@@ -148,18 +148,18 @@ func (s *stuck) note(events []*recordpb.Event) {
 	}
 }
 
-// pass lets go of what need not wait for the records that are stuck. A group is
+// passUnwritten lets go of what need not wait for the records that are stuck. A group is
 // looked through once: what is held up in it is so until a batch lands. One of which
 // nothing is left is dropped: a store may be full for days, and nearly every turn of
 // them has one.
-func (c *core) pass() {
-	s, at := c.stuck, c.stuck.passed
+func (c *core) passUnwritten() {
+	s, at := c.unwritten, c.unwritten.passed
 	for ; at < len(c.groups) && c.groups[at].turn <= c.confirmed; at++ {
 		g := c.groups[at]
 		early := group{turn: g.turn, early: true}
 		var rest []locktable.Reply
 		for _, r := range g.replies {
-			if s.lets(g.turn, r.Answer) {
+			if s.mayPass(g.turn, r.Answer) {
 				early.replies = append(early.replies, r)
 			} else {
 				rest = append(rest, r)
@@ -179,9 +179,9 @@ func (c *core) pass() {
 	c.groups = slices.Delete(c.groups, s.passed, at)
 }
 
-// lets reports whether an answer of a turn shows nothing of the records that are
+// mayPass reports whether an answer of a turn shows nothing of the records that are
 // stuck.
-func (s *stuck) lets(turn uint64, a locktable.Answer) bool {
+func (s *unwritten) mayPass(turn uint64, a locktable.Answer) bool {
 	switch a := a.(type) {
 	case locktable.Renewed:
 		itself, named := s.about[a.Session]
@@ -205,8 +205,8 @@ func (s *stuck) lets(turn uint64, a locktable.Answer) bool {
 	return false
 }
 
-// turnedAway refuses what would open a session, or list what is stuck.
-func (c *core) turnedAway(x locktable.Command) bool {
+// refuseOnFull refuses what would open a session, or list what is stuck.
+func (c *core) refuseOnFull(x locktable.Command) bool {
 	switch x := x.(type) {
 	case locktable.Attach:
 		if x.Session == (locktable.ID{}) {
@@ -217,8 +217,8 @@ func (c *core) turnedAway(x locktable.Command) bool {
 		c.reply(x.Ref, 0, locktable.Refused{Reason: locktable.Exhausted, Message: fullNow})
 		return true
 	case locktable.List:
-		c.mind()
-		if c.stuck.changed.Touches(x) {
+		c.noteChanges()
+		if c.unwritten.changed.Touches(x) {
 			c.reply(x.Ref, 0, locktable.Refused{Reason: locktable.Exhausted, Message: unlistable})
 			return true
 		}
@@ -232,7 +232,7 @@ func (c *core) acquire(now locktable.Now, x locktable.Command) {
 	a, ok := x.(locktable.Acquire)
 	switch {
 	case !ok || c.table.Asked(a):
-	case c.stuck != nil:
+	case c.unwritten != nil:
 		c.reply(a.Ref, a.Number, locktable.Refused{Reason: locktable.Exhausted, Message: fullNow})
 		return
 	case c.tight:

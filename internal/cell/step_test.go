@@ -95,7 +95,7 @@ func (s *stepper) run(line string) []string {
 	case "step":
 		s.step(strings.TrimPrefix(line, "step"))
 	case "land":
-		if s.c.flying[s.number(arg)] == nil {
+		if s.c.inFlight[s.number(arg)] == nil {
 			s.t.Fatalf("batch %s is not on its way", arg)
 		}
 		s.c.landed(s.number(arg))
@@ -112,7 +112,7 @@ func (s *stepper) run(line string) []string {
 	case "state":
 		u := s.c.time
 		return []string{fmt.Sprintf("last=%d durable=%d open=%d groups=%d counted=%v pending=%v high=%v crowded=%v",
-			s.c.last, s.c.durable, len(s.c.open), len(s.c.groups), u.low, u.pending, u.high(s.now), s.c.crowded())}
+			s.c.last, s.c.durable, len(s.c.open), len(s.c.groups), u.low, u.pending, u.high(s.now), s.c.backlogged())}
 	default:
 		s.t.Fatalf("unknown command %q", line)
 	}

@@ -5,9 +5,9 @@ import (
 )
 
 const (
-	// roomyMin is from how many waiting answers on those are dropped whose
+	// dropMin is from how many waiting answers on those are dropped whose
 	// receivers are gone.
-	roomyMin = 1 << 16
+	dropMin = 1 << 16
 	// heldMax bounds the answers that wait for one receiver while the store is
 	// full: a client could have any number made, and none of them leaves.
 	heldMax = 1 << 13
@@ -17,19 +17,19 @@ const (
 	listedMax = 1 << 20
 )
 
-// Leaver is a Receiver that may be gone.
-type Leaver interface {
+// Droppable is a Receiver that may be gone.
+type Droppable interface {
 	Receiver
 	// Gone reports whether the receiver would do nothing with an answer, now and for
 	// ever.
 	Gone(a locktable.Answer) bool
 }
 
-// makeRoom drops answers whose receivers are gone, when very many wait: a store may
+// dropGone drops answers whose receivers are gone, when very many wait: a store may
 // be silent or full for long, and whoever is not answered asks again. It looks through
 // all of them when they have doubled.
-func (c *core) makeRoom() {
-	if c.waiting <= c.roomy {
+func (c *core) dropGone() {
+	if c.waiting <= c.dropAbove {
 		return
 	}
 	held := map[locktable.Ref]int{}
@@ -38,11 +38,11 @@ func (c *core) makeRoom() {
 	for i, g := range c.groups {
 		rest := g.replies[:0]
 		for _, r := range g.replies {
-			if x, may := r.To.(Leaver); may && x.Gone(r.Answer) {
+			if x, may := r.To.(Droppable); may && x.Gone(r.Answer) {
 				continue
 			}
 			rest = append(rest, r)
-			if held[r.To]++; c.stuck != nil && held[r.To] == heldMax {
+			if held[r.To]++; c.unwritten != nil && held[r.To] == heldMax {
 				c.out.deliver = append(c.out.deliver, group{early: true, replies: []locktable.Reply{{
 					To: r.To, Answer: locktable.Closed{Reason: locktable.Exhausted, Message: fullNow},
 				}}})
@@ -56,16 +56,16 @@ func (c *core) makeRoom() {
 			continue
 		}
 		left = append(left, g)
-		if c.stuck != nil && i < c.stuck.passed {
+		if c.unwritten != nil && i < c.unwritten.passed {
 			passed++
 		}
 	}
 	clear(c.groups[len(left):])
 	c.groups = left
-	if c.stuck != nil {
-		c.stuck.passed = passed
+	if c.unwritten != nil {
+		c.unwritten.passed = passed
 	}
-	c.roomy = max(roomyMin, 2*c.waiting)
+	c.dropAbove = max(dropMin, 2*c.waiting)
 }
 
 // tooMuchListed is why a listing is refused while very much of others waits.

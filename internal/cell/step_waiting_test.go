@@ -38,7 +38,7 @@ func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
 		s.c.step(s.now, s.wall, []locktable.Command{locktable.List{Ref: stays, Name: "n"}}, nil, true)
 		const each = 1 << 12
 		most := 0
-		for range 8 * roomyMin / each {
+		for range 8 * dropMin / each {
 			var all []locktable.Command
 			one := &departing{}
 			for range each {
@@ -55,7 +55,7 @@ func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
 			}
 			most = max(most, kept)
 		}
-		if most > roomyMin+each {
+		if most > dropMin+each {
 			t.Errorf("full: %v: %d answers were kept", full, most)
 		}
 		s.c.out = actions{}
@@ -87,7 +87,7 @@ func TestAStreamThatHasTooMuchMade(t *testing.T) {
 	s.run("step open b")
 	s.run("full")
 	loud := &departing{}
-	for range 2 * roomyMin / heldMax {
+	for range 2 * dropMin / heldMax {
 		var all []locktable.Command
 		for range heldMax {
 			all = append(all, locktable.Release{Ref: loud, Lease: stepID("none")})
@@ -108,10 +108,10 @@ func TestAStreamThatHasTooMuchMade(t *testing.T) {
 		t.Error("it goes on")
 	}
 	loud.gone = true
-	for range 2 * roomyMin {
+	for range 2 * dropMin {
 		s.c.step(s.now, s.wall, []locktable.Command{locktable.Release{Ref: loud, Lease: stepID("none")}}, nil, true)
 	}
-	if s.c.waiting > roomyMin {
+	if s.c.waiting > dropMin {
 		t.Errorf("%d answers wait, of who is gone", s.c.waiting)
 	}
 }
@@ -122,7 +122,7 @@ func TestWaitingAnswersAreLookedThroughWhenTheyDouble(t *testing.T) {
 	s := &stepper{t: t}
 	s.run("begin")
 	stays := &departing{}
-	const each, all = 1 << 10, 4 * roomyMin
+	const each, all = 1 << 10, 4 * dropMin
 	for made := 0; made < all; made += each {
 		var lists []locktable.Command
 		for range each {
@@ -165,7 +165,7 @@ func TestAnswersPassAfterOthersWereDropped(t *testing.T) {
 		t.Fatalf("delivered %v; what was asked of leases waits", out)
 	}
 	goes.gone = true
-	s.c.step(s.now, s.wall, append(none(roomyMin+1), locktable.Renew{Ref: stays, Session: stepID("a")}), nil, true)
+	s.c.step(s.now, s.wall, append(none(dropMin+1), locktable.Renew{Ref: stays, Session: stepID("a")}), nil, true)
 	if s.c.waiting > 3 {
 		t.Fatalf("%d answers wait", s.c.waiting)
 	}

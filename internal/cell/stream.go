@@ -11,12 +11,12 @@ import (
 // Stream is one client's stream as the cell sees it. Its answers go to the
 // Receiver that it was attached with. Not to be used by several goroutines.
 type Stream struct {
-	cell    *Cell
-	tenure  *tenure
-	r       Receiver
-	id      secretID
-	speaker Speaker
-	line    line
+	cell   *Cell
+	tenure *tenure
+	r      Receiver
+	id     secretID
+	sender Sender
+	queue  streamQueue
 	// ttl is what the client asked for last, as far as it is known.
 	ttl time.Duration
 	// reserved is the room that Breathe found and Submit did not take up yet.
@@ -28,8 +28,8 @@ type Stream struct {
 // It waits, until ctx ends, while too much that its identity sent is to be decided.
 func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
 	s := &Stream{
-		cell: c, r: r, ttl: h.TTL, line: line{identity: h.Identity, limit: h.QueuedMax},
-		speaker: Speaker{Ref: r, Generation: h.Generation, Identity: h.Identity},
+		cell: c, r: r, ttl: h.TTL, queue: streamQueue{identity: h.Identity, limit: h.QueuedMax},
+		sender: Sender{Ref: r, Generation: h.Generation, Identity: h.Identity},
 	}
 	opens := len(h.Session) == 0
 	switch {
@@ -40,8 +40,8 @@ func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
 		r.Receive(0, locktable.Closed{Reason: locktable.Invalid, Message: "a session's id has 16 bytes"})
 		return s
 	}
-	s.speaker.Session = s.id.hash()
-	a := s.speaker.Attach(&h, opens)
+	s.sender.Session = s.id.hash()
+	a := s.sender.Attach(&h, opens)
 	c.mu.Lock()
 	t := c.now
 	if t != nil {
@@ -64,7 +64,7 @@ func (s *Stream) Handle() string {
 	if s.tenure == nil {
 		return ""
 	}
-	return locktable.Handle(s.tenure.secret, s.speaker.Session)
+	return locktable.Handle(s.tenure.secret, s.sender.Session)
 }
 
 // Submit takes in what a client said at once. It never blocks; when the tenure
@@ -79,16 +79,16 @@ func (s *Stream) Submit(m Message) {
 	weight := s.reserved
 	s.reserved = 0
 	if s.ttl >= PatientTTL && m.renews() {
-		s.tenure.intake.renew(s.speaker.Identity, weight, s.speaker.Heard(&m))
+		s.tenure.intake.renew(s.sender.Identity, weight, s.sender.Heard(&m))
 		return
 	}
-	if !s.tenure.intake.addOf(s.speaker.Identity, weight, s.speaker.Urgent(&m)...) || len(m.Acquires) == 0 {
+	if !s.tenure.intake.addOf(s.sender.Identity, weight, s.sender.Urgent(&m)...) || len(m.Acquires) == 0 {
 		return
 	}
 	if len(m.Traced) > 0 {
 		s.tenure.traces.begin(s.r, m.Traced, m.Received, s.cell.o.Clock.Now())
 	}
-	refused, _ := s.tenure.intake.acquire(&s.line, s.speaker.Acquires(&m))
+	refused, _ := s.tenure.intake.acquire(&s.queue, s.sender.Acquires(&m))
 	for i := range refused {
 		s.r.Receive(refused[i].Number, locktable.Refused{
 			Reason: locktable.Exhausted, Message: tooMuchQueued,
@@ -106,18 +106,18 @@ func (m *Message) Weight() int {
 	return n + 1
 }
 
-// Breathe waits while far more is to be decided than a turn takes, and while its
+// Reserve waits while far more is to be decided than a turn takes, and while its
 // identity alone has sent so much, so that who sends faster than the cell decides is
 // held up itself, and not everybody's renewals behind it. What is submitted next
 // takes up the room for its weight, or Exhale gives it back. False: ctx has ended.
-func (s *Stream) Breathe(ctx context.Context, weight int) bool {
+func (s *Stream) Reserve(ctx context.Context, weight int) bool {
 	if s.tenure == nil {
 		return true
 	}
 	for {
-		relief := s.tenure.intake.relief()
+		relief := s.tenure.intake.floodEnd()
 		if relief == nil {
-			if !s.tenure.intake.reserve(ctx, s.speaker.Identity, weight) {
+			if !s.tenure.intake.reserve(ctx, s.sender.Identity, weight) {
 				return false
 			}
 			s.reserved += weight
@@ -131,10 +131,10 @@ func (s *Stream) Breathe(ctx context.Context, weight int) bool {
 	}
 }
 
-// Exhale gives back what nothing is submitted for any more.
-func (s *Stream) Exhale() {
+// CancelReservation gives back what nothing is submitted for any more.
+func (s *Stream) CancelReservation() {
 	if s.tenure != nil {
-		s.tenure.intake.waive(s.speaker.Identity, s.reserved)
+		s.tenure.intake.unreserve(s.sender.Identity, s.reserved)
 		s.reserved = 0
 	}
 }
@@ -149,8 +149,8 @@ func (s *Stream) Detach() {
 	delete(s.cell.streams, s)
 	s.cell.mu.Unlock()
 	s.tenure.traces.forget(s.r)
-	s.tenure.intake.drop(&s.line)
-	s.tenure.intake.add(locktable.Detach{Ref: s.r, Session: s.speaker.Session, Generation: s.speaker.Generation})
+	s.tenure.intake.drop(&s.queue)
+	s.tenure.intake.add(locktable.Detach{Ref: s.r, Session: s.sender.Session, Generation: s.sender.Generation})
 }
 
 // Ticket writes the place in a queue of one of the stream's requests, for the
@@ -160,7 +160,7 @@ func (s *Stream) Ticket(number uint64, p locktable.Place) []byte {
 	if s.tenure == nil {
 		return nil
 	}
-	return sealTicket(s.tenure.secret, s.speaker.Session, number, p)
+	return sealTicket(s.tenure.secret, s.sender.Session, number, p)
 }
 
 // Place reads a ticket; zero when it is not one that the cell wrote for this
@@ -169,5 +169,5 @@ func (s *Stream) Place(number uint64, ticket []byte) locktable.Place {
 	if s.tenure == nil {
 		return locktable.Place{}
 	}
-	return openTicket(s.tenure.secret, s.speaker.Session, number, ticket)
+	return openTicket(s.tenure.secret, s.sender.Session, number, ticket)
 }

@@ -166,7 +166,7 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 		// A store that is silent leaves what was known last.
 		asking, done := context.WithTimeout(ctx, c.o.ActiveTTL)
 		defer done()
-		if n, err := c.activeNow(asking); err == nil {
+		if n, err := c.queryActive(asking); err == nil {
 			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
 		}
 		return s, nil
@@ -176,7 +176,7 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	}
 	p := t.counts.Load()
 	s.Token, s.Sessions, s.Leases, s.Waiters, s.Batch = p.Counter, p.Sessions, p.Leases, p.Waiters, p.batch
-	ahead := int64(p.Counter) - int64(locktable.Line(c.o.Clock.Wall()))
+	ahead := int64(p.Counter) - int64(locktable.CounterLimit(c.o.Clock.Wall()))
 	s.Ahead = time.Duration(float64(ahead) / (1 << 20) * float64(time.Second))
 	return s, nil
 }
@@ -257,7 +257,7 @@ func (c *Cell) acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 	}
 	x := newCall()
 	t := c.enter(x)
-	defer c.leave(x)
+	defer c.forgetCall(x)
 	if t == nil {
 		return Lease{}, c.unavailable()
 	}
@@ -355,7 +355,7 @@ func (c *Cell) await(ctx context.Context, t *tenure, x *call, r AcquireRequest) 
 				timer.Reset(c.answerMax())
 			}
 		case <-ctx.Done():
-			if t.hangUp(ctx, x) {
+			if t.detachWaiter(ctx, x) {
 				return nil, ctx.Err()
 			}
 			a := <-x.answer
@@ -376,9 +376,9 @@ func (t *tenure) giveUp(x *call) bool {
 	return true
 }
 
-// hangUp says that the connection of an acquire has ended, whose place is kept if
+// detachWaiter says that the connection of an acquire has ended, whose place is kept if
 // it has a request id; or that its caller may not wait any more, and is told so.
-func (t *tenure) hangUp(ctx context.Context, x *call) bool {
+func (t *tenure) detachWaiter(ctx context.Context, x *call) bool {
 	if !errors.Is(context.Cause(ctx), context.Canceled) {
 		return t.giveUp(x)
 	}
@@ -386,7 +386,7 @@ func (t *tenure) hangUp(ctx context.Context, x *call) bool {
 		return false
 	}
 	if !t.intake.withdraw(x) {
-		t.intake.add(locktable.HangUp{Waiter: x})
+		t.intake.add(locktable.DetachWaiter{Waiter: x})
 	}
 	return true
 }

@@ -26,7 +26,7 @@ func (s *Server) Attach(st attachStream) error {
 	if err != nil {
 		return err
 	}
-	defer door.guest.Leave()
+	defer door.admission.End()
 	over, stop := door.expiry()
 	defer stop()
 	ended := make(chan error, 2)
@@ -44,7 +44,7 @@ func (s *Server) Attach(st attachStream) error {
 		return st.Send(&linkpb.ServerMessage{Closed: refusal})
 	}
 	if hello.WaitNano > 0 {
-		to, err := s.hold(st.Context(), door, hello, ended, over)
+		to, err := s.waitForActive(st.Context(), door, hello, ended, over)
 		if err != nil {
 			return err
 		}
@@ -54,17 +54,17 @@ func (s *Server) Attach(st attachStream) error {
 	}
 	identity := door.caller.Identity()
 	if identity == nil {
-		return s.putOut(access.ErrRevoked)
+		return s.evicted(access.ErrRevoked)
 	}
-	out.notes = newNotes(s.o.Witness, identity, door.caller.Remote)
-	out.debt = s.debtOf(identity.Name())
+	out.audit = newStreamAudit(s.o.Audit, identity, door.caller.Remote)
+	out.budget = s.unreadOf(identity.Name())
 	defer func() {
-		out.settle()
-		s.eased(out.debt)
+		out.close()
+		s.logIfRead(out.budget)
 	}()
 	stream := s.cell.Attach(st.Context(), door.hello(hello, identity), out)
 	defer stream.Detach()
-	out.notes.session(stream.Handle())
+	out.audit.session(stream.Handle())
 	attached <- stream
 
 	go func() { ended <- s.send(st, door, out, stream) }()
@@ -72,12 +72,12 @@ func (s *Server) Attach(st attachStream) error {
 	case err := <-ended:
 		return err
 	case why := <-door.out:
-		out.notes.greeted("detach", "put out", why.Error())
-		return s.putOut(why)
+		out.audit.greeted("detach", "put out", why.Error())
+		return s.evicted(why)
 	case <-over:
-		return s.putOut(access.ErrRevoked)
+		return s.evicted(access.ErrRevoked)
 	case <-out.overflow:
-		return s.unread(out.debt, out.alone)
+		return s.disconnectUnread(out.budget, out.alone)
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *Server) greeting(ctx context.Context, greeted <-chan greeting, ended <-
 }
 
 // receive hands the client's messages to the cell, each as a whole.
-func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<- greeting, attached <-chan *cell.Stream) error {
+func (s *Server) receive(st attachStream, door *streamCaller, out *outbox, greeted chan<- greeting, attached <-chan *cell.Stream) error {
 	m := new(linkpb.ClientMessage)
 	if err := door.receiveInto(st, m); err != nil {
 		return ending(err)
@@ -140,7 +140,7 @@ func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<
 	}
 	m.Hello = nil
 	give()
-	defer stream.Exhale()
+	defer stream.CancelReservation()
 	for {
 		if err := s.submit(st.Context(), stream, door, out, m); err != nil {
 			return err
@@ -157,12 +157,12 @@ func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<
 // further receives the rest of a greeting that names more than one message may. There
 // has to be room for all of it first, until give is called: a stream that had room for
 // a part would keep it from others who wait as well.
-func (d *door) further(st attachStream, h *linkpb.Hello) (give func(), err error) {
+func (d *streamCaller) further(st attachStream, h *linkpb.Hello) (give func(), err error) {
 	if h.Further == 0 {
 		return func() {}, nil
 	}
 	if give, err = d.server.o.Gate.Bytes(st.Context(), d.caller, int(h.Further)*wire.EntryBytes); err != nil {
-		return nil, d.server.putOut(err)
+		return nil, d.server.evicted(err)
 	}
 	for m := new(linkpb.ClientMessage); h.Further > 0; {
 		if err = d.receiveInto(st, m); err != nil {
@@ -181,7 +181,7 @@ func (d *door) further(st attachStream, h *linkpb.Hello) (give func(), err error
 
 // submit hands a message to the cell, as far as its caller may ask for what it asks.
 // A request that no version of ours knows is answered here: the cell could not name it.
-func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *door, out *outbox, m *linkpb.ClientMessage) error {
+func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *streamCaller, out *outbox, m *linkpb.ClientMessage) error {
 	if err := wire.CheckMessage(m); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -190,13 +190,13 @@ func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *door, ou
 	}
 	identity := door.caller.Identity()
 	if identity == nil {
-		return s.putOut(access.ErrRevoked)
+		return s.evicted(access.ErrRevoked)
 	}
 	if len(m.Observe) > 0 {
 		m.Observe = door.observable(identity, out, m.Observe)
 	}
 	c, unknown := wire.Sorter{Place: stream.Place, Admit: func(r *linkpb.Request) bool {
-		out.notes.asked(r)
+		out.audit.asked(r)
 		a := r.GetAcquire()
 		return a == nil || door.mayAcquire(identity, out, r.Number, a.Names)
 	}}.Sort(m)
@@ -206,7 +206,7 @@ func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *door, ou
 	for _, n := range unknown {
 		out.Receive(n, locktable.Refused{Reason: locktable.Invalid, Message: "the server does not know this kind of request"})
 	}
-	if stream.Breathe(ctx, c.Weight()) {
+	if stream.Reserve(ctx, c.Weight()) {
 		stream.Submit(c)
 	}
 	return nil
@@ -214,8 +214,8 @@ func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *door, ou
 
 // send passes on what gathers in the outbox until the stream's session is
 // closed or the stream breaks.
-func (s *Server) send(st attachStream, door *door, out *outbox, stream *cell.Stream) error {
-	packer := wire.Packer{Front: &front{server: s, door: door, notes: out.notes, stream: stream}}
+func (s *Server) send(st attachStream, door *streamCaller, out *outbox, stream *cell.Stream) error {
+	packer := wire.Packer{Front: &front{server: s, caller: door, audit: out.audit, stream: stream}}
 	var items []wire.Item
 	gone := st.Context().Done()
 	for {
@@ -231,16 +231,16 @@ func (s *Server) send(st attachStream, door *door, out *outbox, stream *cell.Str
 		}
 		for rest := items; len(rest) > 0; {
 			var m *linkpb.ServerMessage
-			if out.debt.pressing() {
-				return s.unread(out.debt, false)
+			if out.budget.full() {
+				return s.disconnectUnread(out.budget, false)
 			}
 			var weight int
 			m, rest, weight = packer.Pack(rest)
 			if err := st.Send(m); err != nil {
 				return ending(err)
 			}
-			out.paid(weight)
-			s.eased(out.debt)
+			out.written(weight)
+			s.logIfRead(out.budget)
 			if m.Closed != nil {
 				return nil
 			}

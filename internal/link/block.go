@@ -78,7 +78,7 @@ func (l *blockLog) closed(remote net.Addr, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	if l.ever && now.Longer(l.last) < spellGap {
+	if l.ever && now.Longer(l.last) < unreadLogGap {
 		l.untold++
 		return
 	}

@@ -41,14 +41,14 @@ func (s *Server) present(ctx context.Context, authorization []string) context.Co
 	})
 }
 
-// Turnstile lets calls in before anything of them but their metadata is read: who
+// TapAdmission lets calls in before anything of them but their metadata is read: who
 // is nobody here does not get the server to read messages of 4 MiB. What it lets
 // in is looked at again by whoever serves the call, who may be without it. Calls
 // without a stream are counted here, and must say what they want in time: each may
 // take up the server's memory by what it has said of its message so far.
-func (s *Server) Turnstile() grpc.ServerOption {
+func (s *Server) TapAdmission() grpc.ServerOption {
 	return grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
-		c, err := s.desk.Admit(s.present(ctx, call.Header.Get(authorizationKey)), verbOf(call.FullMethodName))
+		c, err := s.service.Admit(s.present(ctx, call.Header.Get(authorizationKey)), verbOf(call.FullMethodName))
 		if err != nil {
 			return ctx, s.failed(err)
 		}
@@ -58,7 +58,7 @@ func (s *Server) Turnstile() grpc.ServerOption {
 		}
 		leave, err := s.o.Gate.Call(c)
 		if err != nil {
-			return ctx, s.putOut(err)
+			return ctx, s.evicted(err)
 		}
 		return s.awaited(ctx, leave), nil
 	})
@@ -117,41 +117,41 @@ func remoteOf(ctx context.Context) string {
 	return ""
 }
 
-// door is a stream's caller, from its first message to the last.
-type door struct {
-	server *Server
-	caller *access.Caller
-	guest  *access.Guest
+// streamCaller is a stream's caller, from its first message to the last.
+type streamCaller struct {
+	server    *Server
+	caller    *access.Caller
+	admission *access.Admission
 	// out has the reason when the caller must go.
 	out chan error
 }
 
 // admit lets the caller of a stream in, or says why not.
-func (s *Server) admit(ctx context.Context) (*door, error) {
-	c, err := s.desk.Admit(s.presenting(ctx), "attach")
+func (s *Server) admit(ctx context.Context) (*streamCaller, error) {
+	c, err := s.service.Admit(s.presenting(ctx), "attach")
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	d := &door{server: s, caller: c, out: make(chan error, 1)}
-	if d.guest, err = s.o.Gate.Enter(c, true, func(why error) { d.out <- why }); err != nil {
-		return nil, s.putOut(err)
+	d := &streamCaller{server: s, caller: c, out: make(chan error, 1)}
+	if d.admission, err = s.o.Gate.Register(c, true, func(why error) { d.out <- why }); err != nil {
+		return nil, s.evicted(err)
 	}
 	return d, nil
 }
 
-// putOut is the end of a stream whose caller may not stay.
-func (s *Server) putOut(why error) error {
+// evicted is the end of a stream whose caller may not stay.
+func (s *Server) evicted(why error) error {
 	switch {
 	case errors.Is(why, access.ErrRevoked):
 		return s.failed(service.Unauthenticated(why))
-	case errors.Is(why, access.ErrCrowded):
+	case errors.Is(why, access.ErrTooMany):
 		return status.Error(codes.ResourceExhausted, why.Error())
 	}
 	return status.Error(codes.Unavailable, why.Error())
 }
 
 // expiry fires when the caller's certificate is over; nil: it has none.
-func (d *door) expiry() (over <-chan struct{}, stop func()) {
+func (d *streamCaller) expiry() (over <-chan struct{}, stop func()) {
 	left, by := d.caller.Left()
 	if !by {
 		return nil, func() {}
@@ -163,14 +163,14 @@ func (d *door) expiry() (over <-chan struct{}, stop func()) {
 
 // hello is the greeting as the cell shall have it. Only who may hold something
 // was ever granted a token and can tell of one.
-func (d *door) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
+func (d *streamCaller) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
 	c := wire.Hello(h, i.Anywhere(access.Hold))
 	c.Identity, c.QueuedMax = i.Name(), i.Limits().Acquires
 	return c
 }
 
 // mayAcquire answers an acquire that is not allowed, and says whether it is.
-func (d *door) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, names []string) bool {
+func (d *streamCaller) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, names []string) bool {
 	if err := locktable.TooMany(names); err != nil {
 		out.Receive(number, locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
 		return false
@@ -182,7 +182,7 @@ func (d *door) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, 
 			return false
 		}
 	}
-	if no := d.server.desk.Unaudited(); no != nil {
+	if no := d.server.service.AuditRefusal(); no != nil {
 		out.Receive(number, no.Refused)
 		return false
 	}
@@ -191,7 +191,7 @@ func (d *door) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, 
 
 // observable leaves of the names that are to be observed those that may be, and
 // answers for the others.
-func (d *door) observable(i *access.Identity, out cell.Receiver, names []string) []string {
+func (d *streamCaller) observable(i *access.Identity, out cell.Receiver, names []string) []string {
 	kept := names[:0]
 	for _, name := range names {
 		if i.Allow(access.Read, name) || locktable.ValidName(name) != nil {
@@ -200,7 +200,7 @@ func (d *door) observable(i *access.Identity, out cell.Receiver, names []string)
 		}
 		no := service.Denied(i, access.Read, name)
 		out.Receive(0, locktable.Observed{Name: name, Reason: no.Reason, Message: no.Message})
-		d.server.desk.Note(access.Deed{
+		d.server.service.Record(access.AuditRecord{
 			Identity: i.Name(), Remote: d.caller.Remote, Verb: "observe", Names: []string{name},
 			Outcome: string(no.Reason), Detail: no.Message,
 		})

@@ -59,26 +59,26 @@ func people() map[string][]access.Grant {
 	}
 }
 
-// scribe is a witness.
-type scribe struct {
+// auditRecorder is a witness.
+type auditRecorder struct {
 	mu    sync.Mutex
-	deeds []access.Deed
+	deeds []access.AuditRecord
 }
 
-func (s *scribe) Able() bool { return true }
+func (s *auditRecorder) Writable() bool { return true }
 
-func (s *scribe) Note(d access.Deed) {
+func (s *auditRecorder) Record(d access.AuditRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deeds = append(s.deeds, d)
 }
 
-func (s *scribe) find(verb, outcome string) (access.Deed, bool) {
+func (s *auditRecorder) find(verb, outcome string) (access.AuditRecord, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.deeds, func(d access.Deed) bool { return d.Verb == verb && d.Outcome == outcome })
+	i := slices.IndexFunc(s.deeds, func(d access.AuditRecord) bool { return d.Verb == verb && d.Outcome == outcome })
 	if i < 0 {
-		return access.Deed{}, false
+		return access.AuditRecord{}, false
 	}
 	return s.deeds[i], true
 }
@@ -121,8 +121,8 @@ func answer(t testing.TB, st clientStream, number uint64) *linkpb.Reply {
 
 func TestAStreamIsAllowedWhatItsIdentityIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		notes := &scribe{}
-		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Witness: notes})
+		notes := &auditRecorder{}
+		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})
 		a := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})
 		recv(t, a)
 		for number, x := range []struct {
@@ -425,8 +425,8 @@ func TestWhoMayHoldNothingTellsNoToken(t *testing.T) {
 // with what was granted.
 func TestEveryGrantIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		notes := &scribe{}
-		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Witness: notes})
+		notes := &auditRecorder{}
+		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})
 		first := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()}, tries(1, "a/1"))
 		token := answer(t, first, 1).GetGranted().Token
 		second := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})

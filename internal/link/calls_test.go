@@ -61,7 +61,7 @@ func TestUnreadAnswersOfAnIdentityAreBounded(t *testing.T) {
 	var all []*outbox
 	piled := func(identity string, n int) *outbox {
 		o := newOutbox()
-		o.debt = s.debtOf(identity)
+		o.budget = s.unreadOf(identity)
 		o.take(nil) // something is being sent
 		for range n {
 			o.Receive(1, long)
@@ -78,25 +78,25 @@ func TestUnreadAnswersOfAnIdentityAreBounded(t *testing.T) {
 		}
 	}
 	for range UnreadMax>>20/3 + 1 {
-		if o := piled("a", 3); cut(o) && !o.debt.over() {
+		if o := piled("a", 3); cut(o) && !o.budget.over() {
 			t.Fatal("a stream was cut while there was room")
 		}
 	}
-	if o := piled("a", 1); !cut(o) || !o.debt.pressing() {
+	if o := piled("a", 1); !cut(o) || !o.budget.full() {
 		t.Error("a stream of an identity for which too much waits was not cut")
 	}
 	for _, who := range []string{"b", ""} {
-		if o := piled(who, 3); cut(o) || o.debt.pressing() {
+		if o := piled(who, 3); cut(o) || o.budget.full() {
 			t.Errorf("a stream of %q was cut", who)
 		}
 	}
 	for _, o := range all {
-		o.paid(1 << 20)
-		o.settle()
+		o.written(1 << 20)
+		o.close()
 		o.Receive(1, long)
 	}
 	for _, who := range []string{"a", "b", ""} {
-		if n := s.debtOf(who).bytes.Load(); n != 0 {
+		if n := s.unreadOf(who).bytes.Load(); n != 0 {
 			t.Errorf("%d bytes of %q wait when all are gone", n, who)
 		}
 	}
@@ -106,8 +106,8 @@ func TestUnreadAnswersOfAnIdentityAreBounded(t *testing.T) {
 // and are not worth a line each; those of others are.
 func TestSessionsThatHoldNothingAreNotedSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		notes := &scribe{}
-		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Witness: notes})
+		notes := &auditRecorder{}
+		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})
 		for who, idle := range map[string]bool{"a": false, "eye": true} {
 			st := open(t, c, who, &linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Close: true})
 			for {
@@ -117,7 +117,7 @@ func TestSessionsThatHoldNothingAreNotedSo(t *testing.T) {
 			}
 			for _, verb := range []string{"attach", "close"} {
 				notes.mu.Lock()
-				found := slices.ContainsFunc(notes.deeds, func(d access.Deed) bool {
+				found := slices.ContainsFunc(notes.deeds, func(d access.AuditRecord) bool {
 					return d.Identity == who && d.Verb == verb && d.Outcome == "done" && d.Idle == idle
 				})
 				notes.mu.Unlock()

@@ -75,7 +75,7 @@ func (s *Server) decode(ctx context.Context, c *access.Caller, u *Undecoded, m p
 		case ctx.Err() != nil:
 			return status.FromContextError(ctx.Err()).Err()
 		case err != nil:
-			return s.putOut(err)
+			return s.evicted(err)
 		}
 	}
 	b := u.bytes.MaterializeToBuffer(mem.DefaultBufferPool())
@@ -87,7 +87,7 @@ func (s *Server) decode(ctx context.Context, c *access.Caller, u *Undecoded, m p
 }
 
 // receiveInto waits for a stream's next message.
-func (d *door) receiveInto(st grpc.ServerStream, m *linkpb.ClientMessage) error {
+func (d *streamCaller) receiveInto(st grpc.ServerStream, m *linkpb.ClientMessage) error {
 	var u Undecoded
 	if err := st.RecvMsg(&u); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (d *door) receiveInto(st grpc.ServerStream, m *linkpb.ClientMessage) error 
 	return d.server.decode(st.Context(), d.caller, &u, m)
 }
 
-// service is the link's, with calls that are decoded by us.
-func (s *Server) service() *grpc.ServiceDesc {
+// serviceDesc is the link's, with calls that are decoded by us.
+func (s *Server) serviceDesc() *grpc.ServiceDesc {
 	d := linkpb.Link_ServiceDesc
 	d.Methods = make([]grpc.MethodDesc, len(linkpb.Link_ServiceDesc.Methods))
 	for k, m := range linkpb.Link_ServiceDesc.Methods {

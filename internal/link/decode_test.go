@@ -376,7 +376,7 @@ func (a *answered) Receive(_ uint64, x locktable.Answer) { *a = append(*a, x) }
 func TestTooManyNamesAreAnsweredAtTheDoor(t *testing.T) {
 	g := access.NewGate(policyOf(t, people()))
 	c := callerOf(t, g, "a")
-	d := &door{server: New(nil, Options{Gate: g}), caller: c}
+	d := &streamCaller{server: New(nil, Options{Gate: g}), caller: c}
 	var told answered
 	if !d.mayAcquire(c.Identity(), &told, 1, slices.Repeat([]string{"a/1"}, 2*locktable.NamesMax)) || len(told) > 0 {
 		t.Errorf("as many as may be listed: %v", told)

@@ -14,8 +14,8 @@ import (
 // front is the server's end of one stream.
 type front struct {
 	server *Server
-	door   *door
-	notes  *notes
+	caller *streamCaller
+	audit  *streamAudit
 	stream *cell.Stream
 }
 
@@ -27,16 +27,16 @@ func (f *front) Welcome(a locktable.Attached) *linkpb.Welcome {
 		// A client that may hold something can say so, and it alarms everybody.
 		detail = "told a token that no log here has granted: store_rolled_back"
 	}
-	f.notes.greeted("attach", "done", detail)
+	f.audit.greeted("attach", "done", detail)
 	return wire.Welcome(a, f.server.cell.Info(), f.stream.Session())
 }
 
 func (f *front) Closed(a locktable.Closed) *linkpb.Closed {
 	c := &linkpb.Closed{Reason: wire.Reason(a.Reason), Message: a.Message}
 	if a.Reason == "" {
-		f.notes.greeted("close", "done", a.Message)
+		f.audit.greeted("close", "done", a.Message)
 	} else {
-		f.notes.greeted("detach", string(a.Reason), a.Message)
+		f.audit.greeted("detach", string(a.Reason), a.Message)
 	}
 	if a.Reason == locktable.Unavailable {
 		c.ActiveLink = f.server.elsewhere()
@@ -46,7 +46,7 @@ func (f *front) Closed(a locktable.Closed) *linkpb.Closed {
 
 // Refused leaves out who holds a name where the caller may not read it.
 func (f *front) Refused(a locktable.Refused) *linkpb.Refused {
-	if a.Holder != nil && !f.door.caller.Identity().Allow(access.Read, a.Name) {
+	if a.Holder != nil && !f.caller.caller.Identity().Allow(access.Read, a.Name) {
 		a.Holder = nil
 	}
 	return f.server.refused(a, "", 0)

@@ -20,19 +20,19 @@ import (
 func TestClientIsKeptNoLongerThanItMayStay(t *testing.T) {
 	torn := errors.New("the stream is torn")
 	for what, x := range map[string]struct {
-		end  func(d *door, ended chan<- error, over chan<- struct{})
+		end  func(d *streamCaller, ended chan<- error, over chan<- struct{})
 		want func(error) bool
 	}{
 		"it must go": {
-			func(d *door, _ chan<- error, _ chan<- struct{}) { d.out <- access.ErrRevoked },
+			func(d *streamCaller, _ chan<- error, _ chan<- struct{}) { d.out <- access.ErrRevoked },
 			func(err error) bool { return status.Code(err) == codes.Unauthenticated },
 		},
 		"its certificate is over": {
-			func(_ *door, _ chan<- error, over chan<- struct{}) { over <- struct{}{} },
+			func(_ *streamCaller, _ chan<- error, over chan<- struct{}) { over <- struct{}{} },
 			func(err error) bool { return status.Code(err) == codes.Unauthenticated },
 		},
 		"its stream ends": {
-			func(_ *door, ended chan<- error, _ chan<- struct{}) { ended <- torn },
+			func(_ *streamCaller, ended chan<- error, _ chan<- struct{}) { ended <- torn },
 			func(err error) bool { return err == torn },
 		},
 	} {
@@ -42,14 +42,14 @@ func TestClientIsKeptNoLongerThanItMayStay(t *testing.T) {
 				store := memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true})
 				defer store.Close()
 				s := New(cell.New(cell.Options{Store: store, Clock: k, Name: "test", ActiveTTL: 3 * time.Second}), Options{Clock: k})
-				d := &door{server: s, out: make(chan error, 1)}
+				d := &streamCaller{server: s, out: make(chan error, 1)}
 				ended, over := make(chan error, 1), make(chan struct{}, 1)
 				h := hello()
 				h.WaitNano = int64(time.Second)
 				kept := make(chan error, 1)
 				begun := time.Now()
 				go func() {
-					_, err := s.hold(t.Context(), d, h, ended, over)
+					_, err := s.waitForActive(t.Context(), d, h, ended, over)
 					kept <- err
 				}()
 				synctest.Wait()

@@ -56,7 +56,7 @@ func connect(t testing.TB, idle bool, with Options) *grpc.ClientConn {
 	}
 	with.Clock, with.Version = ck, "1.2.3"
 	s := New(c, with)
-	g := grpc.NewServer(append(ServerOptions(), s.Turnstile())...)
+	g := grpc.NewServer(append(ServerOptions(), s.TapAdmission())...)
 	s.Register(g)
 	l := bufconn.Listen(1 << 20)
 	go func() { _ = g.Serve(l) }()

@@ -19,15 +19,15 @@ type outbox struct {
 	// welcome is closed when the stream is attached: until then nothing that its
 	// client says may reach a session that may be another's.
 	welcome chan struct{}
-	notes   *notes
-	debt    *debt
+	audit   *streamAudit
+	budget  *unreadBudget
 
 	mu    sync.Mutex
 	items []wire.Item
 	bytes int
-	// owed is the stream's part of the debt.
-	owed int
-	over bool
+	// unread is the stream's part of the debt.
+	unread int
+	over   bool
 	// alone: it is over for what waits for this stream itself.
 	alone bool
 	// sending: an earlier portion is on its way, so what gathers is piling up.
@@ -48,7 +48,7 @@ func newOutbox() *outbox {
 
 // Receive is cell.Receiver.
 func (o *outbox) Receive(number uint64, a locktable.Answer) {
-	o.notes.answered(number, a)
+	o.audit.answered(number, a)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, first := a.(locktable.Attached); first {
@@ -59,10 +59,10 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	}
 	n := wire.Weight(a)
 	o.bytes += n
-	o.owed += n
-	o.debt.add(n)
+	o.unread += n
+	o.budget.add(n)
 	alone := o.bytes > burstMax || o.sending && o.bytes > OutboxMax
-	if alone || o.sending && o.bytes > spareMax && o.debt.over() {
+	if alone || o.sending && o.bytes > spareMax && o.budget.over() {
 		o.over, o.alone, o.items = true, alone, nil
 		close(o.overflow)
 		return
@@ -79,7 +79,7 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 func (o *outbox) Gone(a locktable.Answer) bool {
 	switch a.(type) {
 	case locktable.Granted, cell.Traced, locktable.Done, locktable.Refused:
-		if o.notes != nil {
+		if o.audit != nil {
 			return false
 		}
 	}
@@ -88,21 +88,21 @@ func (o *outbox) Gone(a locktable.Answer) bool {
 	return o.over
 }
 
-// paid says that answers of so much weight have left.
-func (o *outbox) paid(n int) {
+// written says that answers of so much weight have left.
+func (o *outbox) written(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n = min(n, o.owed)
-	o.owed -= n
-	o.debt.add(-n)
+	n = min(n, o.unread)
+	o.unread -= n
+	o.budget.add(-n)
 }
 
-// settle ends the stream: what it was not told it will not be told.
-func (o *outbox) settle() {
+// close ends the stream: what it was not told it will not be told.
+func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.debt.add(-o.owed)
-	o.owed, o.over, o.items = 0, true, nil
+	o.budget.add(-o.unread)
+	o.unread, o.over, o.items = 0, true, nil
 }
 
 // sent says that what was taken has left.

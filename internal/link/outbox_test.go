@@ -62,14 +62,14 @@ func TestStreamThatReadsIsNotCutForOthers(t *testing.T) {
 	s := &Server{}
 	of := func() *outbox {
 		o := newOutbox()
-		o.debt = s.debtOf("a")
+		o.budget = s.unreadOf("a")
 		return o
 	}
 	for range UnreadMax >> 20 {
 		of().Receive(1, large)
 	}
 	o := of()
-	if !o.debt.over() {
+	if !o.budget.over() {
 		t.Fatal("less waits than may")
 	}
 	o.take(nil)
@@ -83,12 +83,12 @@ func TestStreamThatReadsIsNotCutForOthers(t *testing.T) {
 func TestDebtIsPaidOnce(t *testing.T) {
 	s := &Server{}
 	first, second := newOutbox(), newOutbox()
-	first.debt, second.debt = s.debtOf("a"), s.debtOf("a")
+	first.budget, second.budget = s.unreadOf("a"), s.unreadOf("a")
 	first.Receive(1, large)
 	second.Receive(1, large)
-	first.settle()
-	first.paid(wire.Weight(large))
-	if n := s.debtOf("a").bytes.Load(); n != int64(wire.Weight(large)) {
+	first.close()
+	first.written(wire.Weight(large))
+	if n := s.unreadOf("a").bytes.Load(); n != int64(wire.Weight(large)) {
 		t.Errorf("%d bytes are owed for an answer of %d", n, wire.Weight(large))
 	}
 }
@@ -112,7 +112,7 @@ func TestSentAnswersAreOwedNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{o: Options{Clock: clock.Bubble()}}
 		o := newOutbox()
-		o.debt = s.debtOf("a")
+		o.budget = s.unreadOf("a")
 		ctx, cancel := context.WithCancel(t.Context())
 		st := &sink{ctx: ctx}
 		ended := make(chan error)
@@ -121,7 +121,7 @@ func TestSentAnswersAreOwedNoMore(t *testing.T) {
 			o.Receive(1, locktable.Done{})
 			synctest.Wait()
 		}
-		if n := o.debt.bytes.Load(); n != 0 {
+		if n := o.budget.bytes.Load(); n != 0 {
 			t.Errorf("%d bytes are owed after %d messages were sent", n, st.sent)
 		}
 		cancel()

@@ -147,14 +147,14 @@ func TestEveryNameOfALeaseNeedsItsRight(t *testing.T) {
 }
 
 // full is a witness whose log takes nothing more down.
-type full struct{ scribe }
+type full struct{ auditRecorder }
 
-func (*full) Able() bool { return false }
+func (*full) Writable() bool { return false }
 
 // Where the audit log must be kept and cannot be, streams are granted nothing either.
 func TestStreamIsGrantedNothingWithoutItsAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Witness: &full{}})
+		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: &full{}})
 		st := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})
 		recv(t, st)
 		time.Sleep(time.Second)
@@ -171,8 +171,8 @@ func TestStreamIsGrantedNothingWithoutItsAuditLog(t *testing.T) {
 // is told of the others of the message.
 func TestDeniedObservationIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		notes := &scribe{}
-		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Witness: notes})
+		notes := &auditRecorder{}
+		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})
 		st := open(t, c, "eye", &linkpb.ClientMessage{Hello: hello()})
 		recv(t, st)
 		if err := st.Send(&linkpb.ClientMessage{Observe: []string{"a/1", "b/1", "a/2"}}); err != nil {
@@ -197,7 +197,7 @@ func TestDeniedObservationIsNoted(t *testing.T) {
 // The limit of an identity's acquires goes with its greeting to the cell.
 func TestStreamHasItsIdentitysLimit(t *testing.T) {
 	i := access.NewIdentity("a", access.Limits{Acquires: 7})
-	if h := (&door{}).hello(hello(), i); h.QueuedMax != 7 || h.Identity != "a" {
+	if h := (&streamCaller{}).hello(hello(), i); h.QueuedMax != 7 || h.Identity != "a" {
 		t.Errorf("the cell is told %+v", h)
 	}
 }

@@ -51,18 +51,18 @@ type Options struct {
 	Version, Store string
 	// Gate lets callers in; nil: everybody is.
 	Gate *access.Gate
-	// Witness is told of what was done and denied; nil: nobody is.
-	Witness access.Witness
+	// Audit is told of what was done and denied; nil: nobody is.
+	Audit access.AuditLog
 }
 
 // Server serves one cell over gRPC.
 type Server struct {
 	linkpb.UnimplementedLinkServer
-	cell *cell.Cell
-	desk *service.Desk
-	o    Options
-	// debts are of each identity that has attached, a *debt.
-	debts sync.Map
+	cell    *cell.Cell
+	service *service.Service
+	o       Options
+	// unreads are of each identity that has attached, a *debt.
+	unreads sync.Map
 }
 
 // New returns a server for c.
@@ -73,11 +73,11 @@ func New(c *cell.Cell, o Options) *Server {
 	if o.Gate == nil {
 		o.Gate = access.NewGate(nil)
 	}
-	return &Server{cell: c, desk: service.New(c, o.Gate, o.Witness), o: o}
+	return &Server{cell: c, service: service.New(c, o.Gate, o.Audit), o: o}
 }
 
 // Register makes r serve s.
-func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(s.service(), s) }
+func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(s.serviceDesc(), s) }
 
 // ServerOptions are what a gRPC server needs for the link. Clients renew their
 // sessions, so a dead connection shows there first; the pings are for those

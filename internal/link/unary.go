@@ -18,7 +18,7 @@ import (
 
 // OpenSession opens a session without a stream.
 func (s *Server) OpenSession(ctx context.Context, r *linkpb.OpenSessionRequest) (*linkpb.OpenSessionResponse, error) {
-	session, ttl, err := s.desk.OpenSession(s.presenting(ctx), time.Duration(r.TtlNano), r.Label)
+	session, ttl, err := s.service.OpenSession(s.presenting(ctx), time.Duration(r.TtlNano), r.Label)
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -27,7 +27,7 @@ func (s *Server) OpenSession(ctx context.Context, r *linkpb.OpenSessionRequest) 
 
 // RenewSession renews it.
 func (s *Server) RenewSession(ctx context.Context, r *linkpb.RenewSessionRequest) (*linkpb.RenewSessionResponse, error) {
-	ttl, err := s.desk.RenewSession(s.presenting(ctx), r.Session, time.Duration(r.TtlNano))
+	ttl, err := s.service.RenewSession(s.presenting(ctx), r.Session, time.Duration(r.TtlNano))
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -36,7 +36,7 @@ func (s *Server) RenewSession(ctx context.Context, r *linkpb.RenewSessionRequest
 
 // CloseSession ends it and all its leases.
 func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest) (*linkpb.CloseSessionResponse, error) {
-	if err := s.desk.CloseSession(s.presenting(ctx), r.Session); err != nil {
+	if err := s.service.CloseSession(s.presenting(ctx), r.Session); err != nil {
 		return nil, s.failed(err)
 	}
 	return &linkpb.CloseSessionResponse{}, nil
@@ -48,7 +48,7 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 	if r.Trace {
 		received = s.o.Clock.Now()
 	}
-	l, err := s.desk.Acquire(s.presenting(ctx), cell.AcquireRequest{
+	l, err := s.service.Acquire(s.presenting(ctx), cell.AcquireRequest{
 		Names:     append([]string{r.Name}, r.Names...),
 		Mode:      wire.Mode(r.Shared, r.Slots),
 		Slots:     r.Slots,
@@ -90,7 +90,7 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 
 // RenewLease renews the session of a lease.
 func (s *Server) RenewLease(ctx context.Context, r *linkpb.RenewLeaseRequest) (*linkpb.RenewLeaseResponse, error) {
-	l, err := s.desk.RenewLease(s.presenting(ctx), r.Lease, time.Duration(r.TtlNano))
+	l, err := s.service.RenewLease(s.presenting(ctx), r.Lease, time.Duration(r.TtlNano))
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -99,7 +99,7 @@ func (s *Server) RenewLease(ctx context.Context, r *linkpb.RenewLeaseRequest) (*
 
 // Release ends a lease.
 func (s *Server) Release(ctx context.Context, r *linkpb.ReleaseRequest) (*linkpb.ReleaseResponse, error) {
-	if err := s.desk.Release(s.presenting(ctx), r.Lease); err != nil {
+	if err := s.service.Release(s.presenting(ctx), r.Lease); err != nil {
 		return nil, s.failed(err)
 	}
 	return &linkpb.ReleaseResponse{}, nil
@@ -107,7 +107,7 @@ func (s *Server) Release(ctx context.Context, r *linkpb.ReleaseRequest) (*linkpb
 
 // List shows what is held or waited for.
 func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListResponse, error) {
-	page, err := s.desk.List(s.presenting(ctx), locktable.List{
+	page, err := s.service.List(s.presenting(ctx), locktable.List{
 		Name: r.Name, Prefix: r.Prefix, After: r.PageToken, Limit: int(r.PageSize),
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 
 // Break asks a holder to let go, or ends its lease.
 func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.BreakResponse, error) {
-	ended, err := s.desk.Break(s.presenting(ctx), locktable.Break{
+	ended, err := s.service.Break(s.presenting(ctx), locktable.Break{
 		Name: r.Name, Token: guard.Token(r.Token), Reason: r.Reason, Now: r.Now,
 	})
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.Bre
 
 // Status shows the cell's state, on a standby too.
 func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.StatusResponse, error) {
-	st, err := s.desk.Status(s.presenting(ctx))
+	st, err := s.service.Status(s.presenting(ctx))
 	if err != nil {
 		return nil, s.failed(err)
 	}

@@ -55,7 +55,7 @@ func (t *Table) apply(e *recordpb.Event) error {
 		return t.raise(guard.Token(e.Token))
 	case recordpb.Kind_KIND_NAME_CLOSED:
 		l := t.lockOf(e.Name, true)
-		t.settle(l)
+		t.removeEnded(l)
 		if l.closed == nil {
 			t.shut(l, e.Identity, time.Duration(e.LeftNano))
 		}
@@ -63,7 +63,7 @@ func (t *Table) apply(e *recordpb.Event) error {
 		return nil
 	case recordpb.Kind_KIND_NAME_OPENED:
 		l := t.lockOf(e.Name, true)
-		t.settle(l)
+		t.removeEnded(l)
 		t.reopen(l)
 		t.forget(l)
 		return nil
@@ -221,7 +221,7 @@ func extraOf(e *recordpb.Event) *extra {
 // take makes a lease a holder of a name: I2 is kept here, live and in replay.
 func (t *Table) take(l *lease, h hold, slots uint32) error {
 	k := h.lock
-	t.settle(k)
+	t.removeEnded(k)
 	if k.idle() {
 		k.slots = slots
 	}
@@ -293,7 +293,7 @@ func (t *Table) drop(l *lease, forced bool) {
 	s := l.session
 	l.holds(func(h *hold) {
 		k := h.lock
-		k.without(l)
+		k.removeHolder(l)
 		if d := l.extra.delay; d > 0 && (forced || s.expired) {
 			t.shut(k, s.identity, d)
 		}
@@ -317,7 +317,7 @@ func (t *Table) drop(l *lease, forced bool) {
 // longer: how long that is only the time tells, which comes with the next Tick.
 func (t *Table) shut(l *lock, identity string, left time.Duration) {
 	if l.closed == nil {
-		l.attended().closed = &closure{identity: identity}
+		l.contended().closed = &closure{identity: identity}
 		t.charge(identity, usage{closed: 1})
 	}
 	c := l.closed

@@ -93,7 +93,7 @@ func TestTenuresAreForgotten(t *testing.T) {
 	table, now := fresh(t)
 	var d Decided
 	told := func(token guard.Token) bool {
-		rolled, err := table.tell(now, "c", token, &d)
+		rolled, err := table.reportToken(now, "c", token, &d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -153,11 +153,11 @@ type Cancel struct {
 	Waiter Ref
 }
 
-// HangUp says that the connection of an acquire without a stream has ended while it
+// DetachWaiter says that the connection of an acquire without a stream has ended while it
 // waits. With a request id its place is kept for PlaceKept, as that of a stream is
 // that ended: passed over, and never granted to, until the same request takes it up
 // again. Without one nobody could take it up, and it leaves at once.
-type HangUp struct{ Waiter Ref }
+type DetachWaiter struct{ Waiter Ref }
 
 // Release ends a lease, named by its token within a session's stream or by its
 // id.

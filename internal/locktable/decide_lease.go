@@ -1,10 +1,7 @@
 package locktable
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -42,7 +39,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 		defer t.serve(now, nil, d, left...)
 	}
 	if !moved {
-		if why, message := t.crowded(s, c); why != "" {
+		if why, message := t.overLimit(s, c); why != "" {
 			d.refuse(c.Ref, c.Number, why, message)
 			return
 		}
@@ -73,7 +70,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 		}
 		t.join(w)
 		if free {
-			t.starve(w.locks...)
+			t.deferServing(w.locks...)
 		}
 		d.reply(c.Ref, c.Number, Waiting{Place: w.place})
 	}
@@ -198,7 +195,7 @@ func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 		}
 		d.refuse(w.ref, 0, Cancelled, "the request was repeated on another connection")
 		if c.Try {
-			t.leave(now, w, d)
+			t.removeWaiter(now, w, d)
 			return false
 		}
 		// Waited counts from what the present caller sent.
@@ -217,9 +214,9 @@ func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 	return false
 }
 
-// crowded says which limit a new lease of the session would pass, or that a name
+// overLimit says which limit a new lease of the session would pass, or that a name
 // is used otherwise.
-func (t *Table) crowded(s *session, c Acquire) (why Reason, message string) {
+func (t *Table) overLimit(s *session, c Acquire) (why Reason, message string) {
 	switch {
 	case s != nil && s.leases.n >= t.limits.LeasesPerSession:
 		return Exhausted, fmt.Sprintf("the session holds %d leases, its limit", s.leases.n)
@@ -314,78 +311,10 @@ func (c *closure) remains(now Now) time.Duration {
 	return max(c.until-now.High, 0)
 }
 
-// TooMany says why an acquire of so many names is refused, however many of them are
-// equal; nil: it may pass. It is asked before an acquire waits to be decided.
-func TooMany(names []string) error {
-	if len(names) > 2*NamesMax {
-		return errNames(len(names))
-	}
-	return nil
-}
-
-func errNames(n int) error {
-	return fmt.Errorf("%d names were given; 1 to %d were expected", n, NamesMax)
-}
-
-func (c Acquire) valid() error {
-	if len(c.Names) < 1 || len(c.Names) > NamesMax {
-		return errNames(len(c.Names))
-	}
-	for _, name := range c.Names {
-		if err := ValidName(name); err != nil {
-			return err
-		}
-	}
-	switch {
-	case c.Mode == Slots:
-		if err := ValidSlots(int64(c.Slots)); err != nil {
-			return err
-		}
-	case c.Mode > Slots:
-		return fmt.Errorf("the mode is %d; %d to %d was expected", c.Mode, Exclusive, Slots)
-	case c.Slots != 0:
-		return errors.New("slots were given for a lease that is not one of slots")
-	}
-	if c.Session == (ID{}) {
-		if err := ValidTTL(c.TTL); err != nil {
-			return err
-		}
-	}
-	if err := ValidLockDelay(c.LockDelay); err != nil {
-		return err
-	}
-	if err := ValidValue(c.Value); err != nil {
-		return err
-	}
-	return ValidLabel(c.Label)
-}
-
-// fingerprint tells requests with other arguments apart.
-func (c Acquire) fingerprint() uint64 {
-	h := fnv.New64a()
-	var n [8]byte
-	text := func(s string) {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		h.Write([]byte(s))
-	}
-	for _, name := range c.Names {
-		text(name)
-	}
-	text(c.Label)
-	text(string(c.Value))
-	h.Write(c.Session[:])
-	for _, x := range []uint64{uint64(c.TTL), uint64(c.LockDelay), uint64(c.Mode), uint64(c.Slots)} {
-		binary.LittleEndian.PutUint64(n[:], x)
-		h.Write(n[:])
-	}
-	return h.Sum64()
-}
-
 func (c Cancel) decide(t *Table, now Now, d *Decided) {
 	if c.Waiter != nil {
 		if w := t.unary[c.Waiter]; w != nil {
-			t.leave(now, w, d)
+			t.removeWaiter(now, w, d)
 			d.refuse(w.ref, 0, Cancelled, "cancelled by the client")
 		}
 		return
@@ -401,20 +330,20 @@ func (c Cancel) decide(t *Table, now Now, d *Decided) {
 	}
 	if w := s.waiting[c.Number]; w != nil {
 		ref := w.ref
-		t.leave(now, w, d)
+		t.removeWaiter(now, w, d)
 		d.refuse(ref, c.Number, Cancelled, "cancelled by the client")
 	} else if l := s.granted[c.Number]; l != nil {
 		t.release(now, l, d)
 	}
 }
 
-func (c HangUp) decide(t *Table, now Now, d *Decided) {
+func (c DetachWaiter) decide(t *Table, now Now, d *Decided) {
 	w := t.unary[c.Waiter]
 	if w == nil {
 		return
 	}
 	if w.acquire.RequestKey == (ID{}) {
-		t.leave(now, w, d)
+		t.removeWaiter(now, w, d)
 		d.refuse(w.ref, 0, Cancelled, "its connection has ended")
 		return
 	}

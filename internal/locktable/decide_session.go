@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// TellMax bounds how far a told token may lie ahead of the wall clock: one
+// ReportedAheadMax bounds how far a told token may lie ahead of the wall clock: one
 // beyond it would use up the counter on somebody's word.
-const TellMax = 24 * time.Hour
+const ReportedAheadMax = 24 * time.Hour
 
 // emit applies an event and adds it to what was decided. What the table itself
 // decided must fit: a wrong grant would be worse than a crash.
@@ -33,14 +33,14 @@ func (t *Table) Found(cell string, secret []byte, d *Decided) {
 // Open begins a tenure: the counter becomes the largest of its successor, the
 // clock's line and floor. Times count from here.
 func (t *Table) Open(epoch uint64, wall time.Time, floor guard.Token, d *Decided) {
-	opened := max(t.counter+1, Line(wall), floor)
+	opened := max(t.counter+1, CounterLimit(wall), floor)
 	t.emit(d, &recordpb.Event{
 		Kind: recordpb.Kind_KIND_TENURE, Epoch: epoch, Token: uint64(opened), AtUnixNano: wall.UnixNano(),
 	})
 }
 
 func (c Attach) decide(t *Table, now Now, d *Decided) {
-	rolled, err := t.tell(now, c.Cell, c.Highest, d)
+	rolled, err := t.reportToken(now, c.Cell, c.Highest, d)
 	if err != nil {
 		d.reply(c.Ref, 0, Closed{Reason: RolledBack, Message: err.Error()})
 		return
@@ -193,16 +193,16 @@ func (t *Table) part(s *session, held []uint64) (have map[guard.Token]bool, lost
 	return have, lost
 }
 
-// tell takes in the highest token that a client has seen, and says whether a
+// reportToken takes in the highest token that a client has seen, and says whether a
 // log that is gone had granted it.
-func (t *Table) tell(now Now, cell string, told guard.Token, d *Decided) (rolled bool, err error) {
+func (t *Table) reportToken(now Now, cell string, told guard.Token, d *Decided) (rolled bool, err error) {
 	if cell != t.cell || told == 0 {
 		return false, nil
 	}
 	if told > t.counter {
-		if limit := Line(now.Wall.Add(TellMax)); told > limit {
+		if limit := CounterLimit(now.Wall.Add(ReportedAheadMax)); told > limit {
 			return false, fmt.Errorf("token %d was told, which lies more than %v ahead of the clock; "+
-				"if it is genuine, serve with --token-floor %d", told, TellMax, told)
+				"if it is genuine, serve with --token-floor %d", told, ReportedAheadMax, told)
 		}
 		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_FLOOR, Token: uint64(told)})
 		rolled = true
@@ -219,7 +219,7 @@ func (t *Table) tell(now Now, cell string, told guard.Token, d *Decided) (rolled
 			rolled = told > t.tenures[i-1].last && told <= t.tenures[i].opened
 		}
 	}
-	t.told = t.told || rolled
+	t.rolledBack = t.rolledBack || rolled
 	return rolled, nil
 }
 
@@ -285,7 +285,7 @@ func (c Heard) decide(t *Table, now Now, d *Decided) {
 	t.touchFor(now, s, ttl, d)
 	if c.Finished > s.finishedUp {
 		t.finishCancelled(s, c.Finished)
-		t.leaveAll(now, s.waitingBelow(s.finishedUp, c.Finished), d)
+		t.removeWaiters(now, s.waitingBelow(s.finishedUp, c.Finished), d)
 		s.finishedUp = c.Finished
 	}
 	if c.Renewal != 0 {
@@ -350,8 +350,8 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 // finishSession ends a session, tells its stream, and lets whoever stood behind
 // its waiters move up. What it held is served by Work.
 func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Closed, d *Decided) {
-	if t.witness != nil && kind == recordpb.Kind_KIND_SESSION_EXPIRED {
-		d.reply(t.witness, 0, t.expired(s))
+	if t.endsTo != nil && kind == recordpb.Kind_KIND_SESSION_EXPIRED {
+		d.reply(t.endsTo, 0, t.expired(s))
 	}
 	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes(), AtUnixNano: now.Wall.UnixNano()})
 	t.unobserveAll(s)
@@ -359,7 +359,7 @@ func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Close
 	for _, w := range all {
 		d.refuse(w.ref, 0, Gone, sessionGone)
 	}
-	t.leaveAll(now, append(all, s.detachWaiters()...), d)
+	t.removeWaiters(now, append(all, s.detachWaiters()...), d)
 	d.reply(s.stream, 0, why)
 	s.stream = nil
 }

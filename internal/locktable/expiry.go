@@ -88,11 +88,11 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 		}
 		switch x := t.due.next(); {
 		case x.lock != nil:
-			t.lookClosed(now, x.lock, d)
+			t.checkClosed(now, x.lock, d)
 		case x.kept != nil:
-			t.leave(now, x.kept, d)
+			t.removeWaiter(now, x.kept, d)
 		default:
-			t.look(now, x.s, d)
+			t.checkSession(now, x.s, d)
 		}
 	}
 	t.outcomes.turn(now, budget, func(x *outcome) { t.charge(x.identity, usage{ids: -1}) })
@@ -111,8 +111,8 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 	}
 }
 
-// look handles one session whose entry on the agenda has come up.
-func (t *Table) look(now Now, s *session, d *Decided) {
+// checkSession handles one session whose entry on the agenda has come up.
+func (t *Table) checkSession(now Now, s *session, d *Decided) {
 	if s.over {
 		return
 	}
@@ -136,9 +136,9 @@ func (t *Table) look(now Now, s *session, d *Decided) {
 	t.due.add(s.next(), appointment{s: s})
 }
 
-// lookClosed handles a name that is closed: what is left of the lock-delay is
+// checkClosed handles a name that is closed: what is left of the lock-delay is
 // logged as silence is, and at its end the name is served.
-func (t *Table) lookClosed(now Now, l *lock, d *Decided) {
+func (t *Table) checkClosed(now Now, l *lock, d *Decided) {
 	// A holder whose end has not been worked off may close the name for longer.
 	t.serve(now, l, d)
 	c := l.closed

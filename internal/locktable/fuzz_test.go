@@ -57,7 +57,7 @@ func FuzzApply(f *testing.F) {
 				return
 			}
 		}
-		table.Settle()
+		table.FinishReplay()
 		now := Now{Low: time.Hour, High: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
 		again := New(DefaultLimits)
 		for e := range table.Freeze(now).Events() {
@@ -65,7 +65,7 @@ func FuzzApply(f *testing.F) {
 				t.Fatalf("its snapshot does not fit: %v: %v", e, err)
 			}
 		}
-		again.Settle()
+		again.FinishReplay()
 		if a, b := table.Counts(), again.Counts(); a != b {
 			t.Fatalf("the table counts %+v, its snapshot %+v", a, b)
 		}

@@ -10,8 +10,8 @@ import (
 // while: to move what lies behind it is cheap below.
 const goneMin = 1024
 
-// present are the holders that have not gone, in their order.
-func (l *lock) present() iter.Seq[*lease] {
+// live are the holders that have not gone, in their order.
+func (l *lock) live() iter.Seq[*lease] {
 	return func(yield func(*lease) bool) {
 		for _, h := range l.holders {
 			if !l.hasGone(h) && !yield(h) {
@@ -34,13 +34,13 @@ func (l *lock) place(slot uint32) int {
 	return sort.Search(len(l.holders), func(i int) bool { return l.holders[i].on(l).slot >= slot })
 }
 
-// without takes a lease out of the holders, if it is there. A name may have a
+// removeHolder takes a lease out of the holders, if it is there. A name may have a
 // million shared holders, in the order of their tokens: one in their middle is
 // only said to have gone, until a quarter of all have, or it is the first. So
 // each costs a search and its share of the walks through the list. One of slots
 // leaves it at once: how many there are says whether one is free, and their places
 // say which; SlotsMax bounds what is moved.
-func (l *lock) without(x *lease) {
+func (l *lock) removeHolder(x *lease) {
 	at := 0
 	switch x.mode {
 	case Slots:
@@ -59,15 +59,15 @@ func (l *lock) without(x *lease) {
 	case x.mode == Slots, len(l.holders) < goneMin && len(l.gone) == 0:
 		l.holders = cut(l.holders, at)
 	default:
-		put(&l.attended().gone, x, struct{}{})
+		put(&l.contended().gone, x, struct{}{})
 		if len(l.gone) >= len(l.holders)/4 {
-			l.tidyUp()
+			l.compact()
 		}
 	}
 }
 
-// tidyUp takes those out of the list who have gone.
-func (l *lock) tidyUp() {
+// compact takes those out of the list who have gone.
+func (l *lock) compact() {
 	if len(l.gone) > 0 {
 		l.holders = slices.DeleteFunc(l.holders, l.hasGone)
 		l.gone = nil

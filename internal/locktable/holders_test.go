@@ -11,19 +11,19 @@ import (
 // and by it a name is held.
 func TestFirstReaderIsNeverOneThatHasGone(t *testing.T) {
 	all := make([]*lease, goneMin+1)
-	l := &lock{crowd: calm}
+	l := &lock{contention: uncontended}
 	for i := range all {
 		all[i] = &lease{token: guard.Token(i + 1), mode: Shared}
 		l.holders = append(l.holders, all[i])
 	}
 	for _, i := range []int{1, 2, 4, 0} {
-		l.without(all[i])
+		l.removeHolder(all[i])
 	}
 	if l.holders[0] != all[3] {
 		t.Errorf("the first reader has token %d, want %d", l.holders[0].token, all[3].token)
 	}
 	want := append([]*lease{all[3]}, all[5:]...)
-	if got := slices.Collect(l.present()); !slices.Equal(got, want) {
+	if got := slices.Collect(l.live()); !slices.Equal(got, want) {
 		t.Errorf("%d readers are left, want %d", len(got), len(want))
 	}
 }

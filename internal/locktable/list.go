@@ -87,7 +87,7 @@ func (l *lock) seen() bool {
 	if len(l.queue) > 0 || l.closed != nil {
 		return true
 	}
-	for h := range l.present() {
+	for h := range l.live() {
 		if !h.session.over {
 			return true
 		}
@@ -100,7 +100,7 @@ func (t *Table) lockView(now Now, k *lock, c List) Lock {
 	if k.closed != nil {
 		v.ClosedFor = k.closed.remains(now)
 	}
-	for l := range k.present() {
+	for l := range k.live() {
 		if l.session.over {
 			continue
 		}

@@ -38,10 +38,10 @@ func (c Observe) decide(t *Table, now Now, d *Decided) {
 		t.serve(now, l, d)
 	}
 	l := t.lockOf(c.Name, true)
-	k := l.attended()
+	k := l.contended()
 	o := &observer{s: s, ref: c.Ref, lock: l, at: len(k.observers)}
 	k.observers = append(k.observers, o)
-	if k.untold {
+	if k.pending {
 		// The others are told when the turn ends, unless all is then as they know it. This
 		// one knows something else: so then all are told in any case.
 		k.shown = guard.Max + 1
@@ -91,31 +91,31 @@ func (t *Table) show(l *lock, d *Decided) {
 	if len(l.observers) == 0 || l.token() == l.shown {
 		return
 	}
-	if l.turned != t.works {
-		l.turned, l.told = t.works, 0
+	if l.notifiedTurn != t.works {
+		l.notifiedTurn, l.notified = t.works, 0
 	}
 	switch {
-	case l.told < atOnce:
-		l.told++
-		l.tell(d)
-	case !l.untold:
-		l.untold = true
-		t.untold = append(t.untold, l)
+	case l.notified < atOnce:
+		l.notified++
+		l.notify(d)
+	case !l.pending:
+		l.pending = true
+		t.pendingObservers = append(t.pendingObservers, l)
 	}
 }
 
-// showRest ends a turn.
-func (t *Table) showRest(d *Decided) {
+// notifyPending ends a turn.
+func (t *Table) notifyPending(d *Decided) {
 	t.works++
-	for i, l := range t.untold {
-		l.untold = false
-		l.tell(d)
-		t.untold[i] = nil
+	for i, l := range t.pendingObservers {
+		l.pending = false
+		l.notify(d)
+		t.pendingObservers[i] = nil
 	}
-	t.untold = t.untold[:0]
+	t.pendingObservers = t.pendingObservers[:0]
 }
 
-func (l *lock) tell(d *Decided) {
+func (l *lock) notify(d *Decided) {
 	token := l.token()
 	if token == l.shown {
 		return

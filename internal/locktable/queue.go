@@ -23,9 +23,9 @@ type waiter struct {
 	session *session
 	acquire Acquire
 	args    uint64
-	// stuck is the name that it could not have when it was last looked at: the
+	// blockedBy is the name that it could not have when it was last looked at: the
 	// first to ask about, since thousands may wait for the same.
-	stuck *lock
+	blockedBy *lock
 	// slot is where it stands on the agenda while its place is kept.
 	slot int
 
@@ -45,7 +45,7 @@ func (t *Table) join(w *waiter) {
 			l.slots = w.acquire.Slots
 		}
 		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
-		l.attended().queue = slices.Insert(l.queue, at, w)
+		l.contended().queue = slices.Insert(l.queue, at, w)
 	}
 	w.moved()
 	t.waiters++
@@ -115,8 +115,8 @@ func (t *Table) disconnect(w *waiter) {
 	}
 }
 
-// leave takes a waiter away and lets whoever that unblocks move up.
-func (t *Table) leave(now Now, w *waiter, d *Decided) {
+// removeWaiter takes a waiter away and lets whoever that unblocks move up.
+func (t *Table) removeWaiter(now Now, w *waiter, d *Decided) {
 	t.unjoin(w)
 	var locks []*lock
 	for _, l := range w.locks {
@@ -129,10 +129,10 @@ func (t *Table) leave(now Now, w *waiter, d *Decided) {
 	t.serve(now, nil, d, locks...)
 }
 
-// leaveAll takes waiters away, all of them before anybody moves up: one of them
+// removeWaiters takes waiters away, all of them before anybody moves up: one of them
 // could be next in line behind another. The latest leave first, which moves the
 // fewest.
-func (t *Table) leaveAll(now Now, all []*waiter, d *Decided) {
+func (t *Table) removeWaiters(now Now, all []*waiter, d *Decided) {
 	for _, w := range slices.Backward(all) {
 		t.unjoin(w)
 	}
@@ -184,18 +184,18 @@ func (w *waiter) attach(ref Ref) {
 // grantable reports whether a waiter can have all its names now. Room is looked
 // for first, which takes no walk through a queue.
 func (w *waiter) grantable() bool {
-	if l := w.stuck; l != nil && !(l.takes(w) && l.turnOf(w)) {
+	if l := w.blockedBy; l != nil && !(l.takes(w) && l.turnOf(w)) {
 		return false
 	}
 	for _, l := range w.locks {
 		if !l.takes(w) {
-			w.stuck = l
+			w.blockedBy = l
 			return false
 		}
 	}
 	for _, l := range w.locks {
 		if !l.turnOf(w) {
-			w.stuck = l
+			w.blockedBy = l
 			return false
 		}
 	}
@@ -207,18 +207,18 @@ func (w *waiter) grantable() bool {
 // served too, one name after the other.
 func (t *Table) serve(now Now, l *lock, d *Decided, more ...*lock) {
 	if l != nil {
-		t.unserved = append(t.unserved, l)
+		t.toServe = append(t.toServe, l)
 	}
-	t.unserved = append(t.unserved, more...)
+	t.toServe = append(t.toServe, more...)
 	if t.serving {
 		return
 	}
 	t.serving = true
-	for i := 0; i < len(t.unserved); i++ {
-		t.pass(now, t.unserved[i], d)
+	for i := 0; i < len(t.toServe); i++ {
+		t.pass(now, t.toServe[i], d)
 	}
-	clear(t.unserved)
-	t.unserved, t.serving = t.unserved[:0], false
+	clear(t.toServe)
+	t.toServe, t.serving = t.toServe[:0], false
 }
 
 // pass goes through the queue of a name once.
@@ -239,7 +239,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 			continue
 		case w.grantable():
 			if !t.mayGrant(now) {
-				t.starve(l)
+				t.deferServing(l)
 				t.show(l, d)
 				return
 			}
@@ -247,7 +247,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 			t.grant(now, w, d)
 			for _, k := range w.locks {
 				if k != l {
-					t.unserved = append(t.unserved, k)
+					t.toServe = append(t.toServe, k)
 				}
 			}
 			continue
@@ -265,17 +265,17 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 // clean settles a name, and has served what that frees.
 func (t *Table) clean(l *lock) {
 	n := len(l.holders)
-	if others := t.settle(l); len(l.holders) < n {
-		t.unserved = append(append(t.unserved, l), others...)
+	if others := t.removeEnded(l); len(l.holders) < n {
+		t.toServe = append(append(t.toServe, l), others...)
 	}
 }
 
-// starve has names served again when the clock's line has moved on.
-func (t *Table) starve(all ...*lock) {
+// deferServing has names served again when the clock's line has moved on.
+func (t *Table) deferServing(all ...*lock) {
 	for _, l := range all {
-		if !l.starving {
-			l.starving = true
-			t.starved = append(t.starved, l)
+		if !l.deferred {
+			l.deferred = true
+			t.deferred = append(t.deferred, l)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func (l *lock) full() bool {
 // mayGrant says whether the next token stays within the clock's line. A counter
 // that stands beyond it already goes on, to the end of all tokens.
 func (t *Table) mayGrant(now Now) bool {
-	return t.counter != Line(now.Wall) && t.counter < guard.Max
+	return t.counter != CounterLimit(now.Wall) && t.counter < guard.Max
 }
 
 // grant gives a waiter its names. The token is the counter's next.
@@ -364,13 +364,13 @@ func (t *Table) conclude(now Now, l *lease, e *recordpb.Event, d *Decided) {
 	s := l.session
 	e.Session, e.Token, e.Finished = s.id.bytes(), uint64(l.token), s.finishedUp
 	e.AtUnixNano = now.Wall.UnixNano()
-	if t.witness != nil && (l.extra.id != (ID{}) || e.Kind == recordpb.Kind_KIND_BROKEN) {
-		d.reply(t.witness, 0, t.endOf(l, e))
+	if t.endsTo != nil && (l.extra.id != (ID{}) || e.Kind == recordpb.Kind_KIND_BROKEN) {
+		d.reply(t.endsTo, 0, t.endOf(l, e))
 	}
 	t.emit(d, e)
 	var free []*lock
 	for _, k := range l.locks() {
-		if l.mode == Shared && len(k.holders) > 0 && t.settled(k) {
+		if l.mode == Shared && len(k.holders) > 0 && t.noneEnded(k) {
 			// Beside other shared holders nothing has become free.
 			t.show(k, d)
 			continue
@@ -400,25 +400,25 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 		t.drop(l, false)
 		t.serve(now, nil, d, l.locks()...)
 	}
-	if len(t.starved) > 0 && t.mayGrant(now) {
-		again := t.starved
-		t.starved = nil
+	if len(t.deferred) > 0 && t.mayGrant(now) {
+		again := t.deferred
+		t.deferred = nil
 		for _, l := range again {
-			l.starving = false
+			l.deferred = false
 		}
 		t.serve(now, nil, d, again...)
 	}
-	t.showRest(d)
-	return len(t.ended) > 0 || len(t.starved) > 0
+	t.notifyPending(d)
+	return len(t.ended) > 0 || len(t.deferred) > 0
 }
 
 // Replaying says that events of a log follow, and then Settle: until then no
 // names are listed.
 func (t *Table) Replaying() { t.names = index{idle: true} }
 
-// Settle takes out every lease of an ended session. It ends a replay, when
+// FinishReplay takes out every lease of an ended session. It ends a replay, when
 // there is nobody to grant to.
-func (t *Table) Settle() {
+func (t *Table) FinishReplay() {
 	for _, s := range t.ended {
 		for l := s.leases.head; l != nil; l = s.leases.head {
 			t.drop(l, false)
@@ -457,7 +457,7 @@ func (t *Table) handle(s *session) string {
 
 // heldUnder finds the holder of a name with a token.
 func (l *lock) heldUnder(token guard.Token) *lease {
-	for h := range l.present() {
+	for h := range l.live() {
 		if h.token == token {
 			return h
 		}

@@ -57,20 +57,20 @@ type Table struct {
 	suspects suspects
 	ended    []*session
 	// ends counts the sessions that were put there.
-	ends     uint64
-	starved  []*lock
-	unserved []*lock
-	serving  bool
-	told     bool
+	ends       uint64
+	deferred   []*lock
+	toServe    []*lock
+	serving    bool
+	rolledBack bool
 	// total is what all take up, usage what each identity with a name does.
 	total usage
 	usage map[string]usage
 	// works counts the turns, from 1; untold are the names whose observers are to be
 	// told at the end of this one.
-	works  uint64
-	untold []*lock
-	// witness is told of what ends; nil: nobody is.
-	witness Ref
+	works            uint64
+	pendingObservers []*lock
+	// endsTo is told of what ends; nil: nobody is.
+	endsTo Ref
 }
 
 // tenure: the counter's opening value and the last token granted in it, the
@@ -171,29 +171,29 @@ type breaking struct {
 type lock struct {
 	name     string
 	slots    uint32
-	starving bool
+	deferred bool
 	holders  []*lease
-	// settled is how many sessions had ended when the holders were last looked
+	// cleanedAt is how many sessions had ended when the holders were last looked
 	// through for theirs.
-	settled uint64
+	cleanedAt uint64
 	// crowd is calm until attended.
-	*crowd
+	*contention
 }
 
-// crowd is what few locks have: of a million that are held, hardly any is waited
+// contention is what few locks have: of a million that are held, hardly any is waited
 // for, and each would pay for it.
-type crowd struct {
+type contention struct {
 	queue     []*waiter
 	closed    *closure
 	observers []*observer
 	// shown is what the observers were told of last, and told how often in the turn
 	// that turned says; untold: there is something new, of which the turn's end has
 	// them told.
-	shown  guard.Token
-	told   int
-	turned uint64
-	untold bool
-	slot   int
+	shown        guard.Token
+	notified     int
+	notifiedTurn uint64
+	pending      bool
+	slot         int
 	// gone are shared holders that are none any more and stand in their list; the
 	// first is never one of them. See without.
 	gone map[*lease]struct{}
@@ -202,15 +202,15 @@ type crowd struct {
 	bar    *waiter
 }
 
-// calm is the crowd of most locks. Nobody writes to it.
-var calm = &crowd{}
+// uncontended is the crowd of most locks. Nobody writes to it.
+var uncontended = &contention{}
 
-// attended gives a lock a crowd of its own, to write to.
-func (l *lock) attended() *crowd {
-	if l.crowd == calm {
-		l.crowd = &crowd{}
+// contended gives a lock a crowd of its own, to write to.
+func (l *lock) contended() *contention {
+	if l.contention == uncontended {
+		l.contention = &contention{}
 	}
-	return l.crowd
+	return l.contention
 }
 
 // closure is what is left of a lock-delay. left is decided.
@@ -279,7 +279,7 @@ type Counts struct {
 func (t *Table) Counts() Counts {
 	return Counts{
 		Sessions: len(t.sessions), Leases: len(t.leases), Waiters: t.waiters, Names: len(t.locks),
-		Counter: t.counter, RolledBack: t.told,
+		Counter: t.counter, RolledBack: t.rolledBack,
 	}
 }
 
@@ -292,10 +292,10 @@ func Handle(secret []byte, id ID) string {
 	return hex.EncodeToString(m.Sum(nil)[:8])
 }
 
-// Line is the value that the counter may not pass by granting at the given
+// CounterLimit is the value that the counter may not pass by granting at the given
 // time: unix seconds × 2^20, finely. It stays between 0 and guard.Max, however
 // wrong the clock is.
-func Line(wall time.Time) guard.Token {
+func CounterLimit(wall time.Time) guard.Token {
 	s := wall.Unix()
 	switch {
 	case s < 0:
@@ -310,7 +310,7 @@ func Line(wall time.Time) guard.Token {
 func (t *Table) lockOf(name string, make bool) *lock {
 	l := t.locks[name]
 	if l == nil && make {
-		l = &lock{name: name, crowd: calm}
+		l = &lock{name: name, contention: uncontended}
 		t.locks[name] = l
 		t.names.add(name)
 	}
@@ -332,10 +332,10 @@ func (t *Table) forget(l *lock) {
 // work list has not come to a holder that is over, or the clock's line was in the
 // way. Otherwise every name is served when something changes.
 func (t *Table) stale(l *lock) bool {
-	if l.starving || t.settled(l) {
-		return l.starving
+	if l.deferred || t.noneEnded(l) {
+		return l.deferred
 	}
-	for h := range l.present() {
+	for h := range l.live() {
 		if h.session.over {
 			return true
 		}
@@ -343,20 +343,20 @@ func (t *Table) stale(l *lock) bool {
 	return false
 }
 
-// settled reports whether no holder of a name can be over: none was left when
+// noneEnded reports whether no holder of a name can be over: none was left when
 // they were last looked through, and no session with leases has ended since.
-func (t *Table) settled(l *lock) bool { return len(t.ended) == 0 || l.settled == t.ends }
+func (t *Table) noneEnded(l *lock) bool { return len(t.ended) == 0 || l.cleanedAt == t.ends }
 
-// settle takes holders out whose session is over but whose turn on the work
+// removeEnded takes holders out whose session is over but whose turn on the work
 // list has not come. It returns their other names, which are free as well and to
 // which the work list does not come back.
-func (t *Table) settle(l *lock) (others []*lock) {
-	if t.settled(l) {
+func (t *Table) removeEnded(l *lock) (others []*lock) {
+	if t.noneEnded(l) {
 		return nil
 	}
-	l.settled = t.ends
+	l.cleanedAt = t.ends
 	var over []*lease
-	l.tidyUp()
+	l.compact()
 	l.holders = slices.DeleteFunc(l.holders, func(h *lease) bool {
 		if h.session.over {
 			over = append(over, h)

@@ -11,19 +11,19 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Desk answers for a cell. Its methods are the cell's. Safe for use by several
+// Service answers for a cell. Its methods are the cell's. Safe for use by several
 // goroutines.
-type Desk struct {
-	cell    *cell.Cell
-	gate    *access.Gate
-	witness access.Witness
+type Service struct {
+	cell  *cell.Cell
+	gate  *access.Gate
+	audit access.AuditLog
 }
 
 // New returns the desk of a cell behind a gate. There need not be a witness.
-func New(c *cell.Cell, g *access.Gate, w access.Witness) *Desk { return &Desk{c, g, w} }
+func New(c *cell.Cell, g *access.Gate, w access.AuditLog) *Service { return &Service{c, g, w} }
 
 // Info describes the cell as far as this server knows it.
-func (d *Desk) Info() cell.Info { return d.cell.Info() }
+func (d *Service) Info() cell.Info { return d.cell.Info() }
 
 // Unauthenticated is the refusal of whoever is nobody here.
 func Unauthenticated(why error) *cell.RefusedError {
@@ -45,75 +45,75 @@ var unaudited = &cell.RefusedError{Refused: locktable.Refused{
 	Reason: locktable.Unavailable, Message: "the audit log cannot be written, and nothing is granted without it",
 }}
 
-// Unaudited refuses what may only be done when it is taken down; nil: it is.
-func (d *Desk) Unaudited() *cell.RefusedError {
-	if d.witness == nil || d.witness.Able() {
+// AuditRefusal refuses what may only be done when it is taken down; nil: it is.
+func (d *Service) AuditRefusal() *cell.RefusedError {
+	if d.audit == nil || d.audit.Writable() {
 		return nil
 	}
 	return unaudited
 }
 
-// asking is a request and what is to be noted of it.
-type asking struct {
-	desk     *Desk
+// request is a request and what is to be noted of it.
+type request struct {
+	service  *Service
 	caller   *access.Caller
 	identity *access.Identity
-	deed     access.Deed
+	record   access.AuditRecord
 }
 
-// ask begins a request: it finds who asks and says so to the cell, in the context,
+// begin begins a request: it finds who asks and says so to the cell, in the context,
 // or refuses.
-func (d *Desk) ask(ctx context.Context, verb string, names ...string) (*asking, context.Context, error) {
+func (d *Service) begin(ctx context.Context, verb string, names ...string) (*request, context.Context, error) {
 	c, err := d.Admit(ctx, verb)
 	if err != nil {
 		return nil, nil, err
 	}
 	i := c.Identity()
 	if i == nil {
-		return nil, nil, d.turnedAway(verb, c.Remote, access.ErrRevoked)
+		return nil, nil, d.recordRefusal(verb, c.Remote, access.ErrRevoked)
 	}
-	deed := access.Deed{Identity: i.Name(), Remote: c.Remote, Verb: verb, Names: names}
-	return &asking{d, c, i, deed}, cell.As(ctx, i.Name()), nil
+	deed := access.AuditRecord{Identity: i.Name(), Remote: c.Remote, Verb: verb, Names: names}
+	return &request{d, c, i, deed}, cell.As(ctx, i.Name()), nil
 }
 
 // Admit finds who asks, for a verb; the error is a *cell.RefusedError.
-func (d *Desk) Admit(ctx context.Context, verb string) (*access.Caller, error) {
+func (d *Service) Admit(ctx context.Context, verb string) (*access.Caller, error) {
 	c, err := d.gate.From(ctx)
 	if err != nil {
-		return nil, d.turnedAway(verb, access.Remote(ctx), err)
+		return nil, d.recordRefusal(verb, access.Remote(ctx), err)
 	}
 	return c, nil
 }
 
-// turnedAway notes that somebody was not let in.
-func (d *Desk) turnedAway(verb, remote string, why error) error {
-	d.Note(access.Deed{Remote: remote, Verb: verb, Outcome: string(locktable.Unauthenticated), Detail: why.Error()})
+// recordRefusal notes that somebody was not let in.
+func (d *Service) recordRefusal(verb, remote string, why error) error {
+	d.Record(access.AuditRecord{Remote: remote, Verb: verb, Outcome: string(locktable.Unauthenticated), Detail: why.Error()})
 	return Unauthenticated(why)
 }
 
-// Note counts a deed that was refused for who asked, and tells the witness, if
+// Record counts a deed that was refused for who asked, and tells the witness, if
 // there is one.
-func (d *Desk) Note(x access.Deed) {
+func (d *Service) Record(x access.AuditRecord) {
 	switch locktable.Reason(x.Outcome) {
 	case locktable.Denied:
 		d.gate.Denied.Add(1)
 	case locktable.Unauthenticated:
-		d.gate.Strangers.Add(1)
+		d.gate.Unauthenticated.Add(1)
 	}
-	if d.witness != nil {
-		d.witness.Note(x)
+	if d.audit != nil {
+		d.audit.Record(x)
 	}
 }
 
 // May refuses a caller that has a right on no name at all, before anything of its
 // request is read but who asks; the error is a *cell.RefusedError.
-func (d *Desk) May(ctx context.Context, verb string, r access.Right) error {
-	a, _, err := d.ask(ctx, verb)
+func (d *Service) May(ctx context.Context, verb string, r access.Right) error {
+	a, _, err := d.begin(ctx, verb)
 	if err != nil {
 		return err
 	}
 	if !a.identity.Anywhere(r) {
-		return a.done("", &cell.RefusedError{Refused: Denied(a.identity, r, "")})
+		return a.finish("", &cell.RefusedError{Refused: Denied(a.identity, r, "")})
 	}
 	return nil
 }
@@ -122,89 +122,89 @@ func (d *Desk) May(ctx context.Context, verb string, r access.Right) error {
 // Decoding until they may be decoded: both before anything of them is known, so
 // no identity keeps the others from their turn. The errors are *cell.RefusedError,
 // or the context's.
-func (d *Desk) Bytes(ctx context.Context, n int) (give func(), err error) {
+func (d *Service) Bytes(ctx context.Context, n int) (give func(), err error) {
 	c, err := d.gate.From(ctx)
 	if err == nil {
 		give, err = d.gate.Bytes(ctx, c, n)
 	}
-	return give, crowded(err)
+	return give, limitError(err)
 }
 
 // Decoding is described at Bytes.
-func (d *Desk) Decoding(ctx context.Context) (done func(), err error) {
+func (d *Service) Decoding(ctx context.Context) (done func(), err error) {
 	c, err := d.gate.From(ctx)
 	if err == nil {
 		done, err = d.gate.Decoding(ctx, c)
 	}
-	return done, crowded(err)
+	return done, limitError(err)
 }
 
-func crowded(err error) error {
+func limitError(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, access.ErrCrowded):
+	case errors.Is(err, access.ErrTooMany):
 		return &cell.RefusedError{Refused: locktable.Refused{Reason: locktable.Exhausted, Message: err.Error()}}
 	}
 	return Unauthenticated(err)
 }
 
-// needs refuses unless the caller has a right on all names.
-func (a *asking) needs(r access.Right, names ...string) error {
+// require refuses unless the caller has a right on all names.
+func (a *request) require(r access.Right, names ...string) error {
 	name, denied := a.identity.Denied(r, names)
 	if !denied {
 		return nil
 	}
-	return a.done("", &cell.RefusedError{Refused: Denied(a.identity, r, name)})
+	return a.finish("", &cell.RefusedError{Refused: Denied(a.identity, r, name)})
 }
 
-// done notes what came of a request, and hides from the caller what it may not
+// finish notes what came of a request, and hides from the caller what it may not
 // see.
-func (a *asking) done(outcome string, err error) error {
+func (a *request) finish(outcome string, err error) error {
 	var no *cell.RefusedError
 	switch {
 	case err == nil:
-		a.deed.Outcome = outcome
+		a.record.Outcome = outcome
 	case errors.As(err, &no):
 		if no.Holder != nil && !a.identity.Allow(access.Read, no.Name) {
 			hidden := *no
 			hidden.Holder = nil
 			no, err = &hidden, &hidden
 		}
-		a.deed.Outcome, a.deed.Detail = string(no.Reason), no.Message
+		a.record.Outcome, a.record.Detail = string(no.Reason), no.Message
 	default:
-		a.deed.Outcome, a.deed.Detail = "unknown", "the caller went before the answer"
+		a.record.Outcome, a.record.Detail = "unknown", "the caller went before the answer"
 	}
-	a.desk.Note(a.deed)
+	a.service.Record(a.record)
 	return err
 }
 
-// unnamed refuses what cannot be a name. Whoever asks is told so, and it does not
+// nameError refuses what cannot be a name. Whoever asks is told so, and it does not
 // get into the audit log.
-func unnamed(why error) *cell.RefusedError {
+func nameError(why error) *cell.RefusedError {
 	return &cell.RefusedError{Refused: locktable.Refused{Reason: locktable.Invalid, Message: why.Error()}}
 }
 
 // OpenSession opens a session without a stream for the caller.
-func (d *Desk) OpenSession(ctx context.Context, ttl time.Duration, label string) (session string, granted time.Duration, err error) {
-	a, ctx, err := d.ask(ctx, "open")
+func (d *Service) OpenSession(ctx context.Context, ttl time.Duration, label string) (session string, granted time.Duration, err error) {
+	a, ctx, err := d.begin(ctx, "open")
 	if err != nil {
 		return "", 0, err
 	}
 	if !a.identity.Anywhere(access.Hold) {
-		return "", 0, a.done("", &cell.RefusedError{Refused: Denied(a.identity, access.Hold, "")})
+		return "", 0, a.finish("", &cell.RefusedError{Refused: Denied(a.identity, access.Hold, "")})
 	}
-	if no := d.Unaudited(); no != nil {
+	if no := d.AuditRefusal(); no != nil {
 		return "", 0, no
 	}
 	session, granted, err = d.cell.OpenSession(ctx, ttl, label)
-	a.deed.Handle = d.cell.HandleOf(session)
-	return session, granted, a.done("done", err)
+	a.record.Handle = d.cell.HandleOf(session)
+	return session, granted, a.finish("done", err)
 }
 
 // RenewSession renews a session of the caller's. Renewals are not noted.
-func (d *Desk) RenewSession(ctx context.Context, session string, want time.Duration) (time.Duration, error) {
-	_, ctx, err := d.ask(ctx, "renew")
+func (d *Service) RenewSession(ctx context.Context, session string, want time.Duration) (time.Duration, error) {
+	_, ctx, err := d.begin(ctx, "renew")
 	if err != nil {
 		return 0, err
 	}
@@ -212,21 +212,21 @@ func (d *Desk) RenewSession(ctx context.Context, session string, want time.Durat
 }
 
 // CloseSession ends a session of the caller's and all its leases.
-func (d *Desk) CloseSession(ctx context.Context, session string) error {
-	a, ctx, err := d.ask(ctx, "close")
+func (d *Service) CloseSession(ctx context.Context, session string) error {
+	a, ctx, err := d.begin(ctx, "close")
 	if err != nil {
 		return err
 	}
 	err = d.cell.CloseSession(ctx, session)
-	a.deed.Idle = !a.identity.Anywhere(access.Hold)
-	a.deed.Handle = d.cell.HandleOf(session)
-	return a.done("done", err)
+	a.record.Idle = !a.identity.Anywhere(access.Hold)
+	a.record.Handle = d.cell.HandleOf(session)
+	return a.finish("done", err)
 }
 
 // RenewLease renews the session of a lease of the caller's. Renewals are not
 // noted.
-func (d *Desk) RenewLease(ctx context.Context, lease string, want time.Duration) (cell.Renewal, error) {
-	_, ctx, err := d.ask(ctx, "renew")
+func (d *Service) RenewLease(ctx context.Context, lease string, want time.Duration) (cell.Renewal, error) {
+	_, ctx, err := d.begin(ctx, "renew")
 	if err != nil {
 		return cell.Renewal{}, err
 	}
@@ -234,36 +234,36 @@ func (d *Desk) RenewLease(ctx context.Context, lease string, want time.Duration)
 }
 
 // Release ends a lease of the caller's.
-func (d *Desk) Release(ctx context.Context, lease string) error {
-	a, ctx, err := d.ask(ctx, "release")
+func (d *Service) Release(ctx context.Context, lease string) error {
+	a, ctx, err := d.begin(ctx, "release")
 	if err != nil {
 		return err
 	}
 	err = d.cell.Release(ctx, lease)
-	a.deed.Handle = d.cell.HandleOfLease(lease)
-	return a.done("done", err)
+	a.record.Handle = d.cell.HandleOfLease(lease)
+	return a.finish("done", err)
 }
 
 // Acquire asks for a lease of names that the caller may hold. It ends when the
 // caller is not allowed the same any more, be it a single try, which may stand in line
 // while the store is slow; a wait also ends with its certificate.
-func (d *Desk) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error) {
-	a, ctx, err := d.ask(ctx, "acquire", r.Names...)
+func (d *Service) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error) {
+	a, ctx, err := d.begin(ctx, "acquire", r.Names...)
 	if err != nil {
 		return cell.Lease{}, err
 	}
 	if err := locktable.TooMany(r.Names); err != nil {
-		return cell.Lease{}, unnamed(err)
+		return cell.Lease{}, nameError(err)
 	}
 	for _, name := range r.Names {
 		if err := locktable.ValidName(name); err != nil {
-			return cell.Lease{}, unnamed(err)
+			return cell.Lease{}, nameError(err)
 		}
 	}
-	if err := a.needs(access.Hold, r.Names...); err != nil {
+	if err := a.require(access.Hold, r.Names...); err != nil {
 		return cell.Lease{}, err
 	}
-	if no := d.Unaudited(); no != nil {
+	if no := d.AuditRefusal(); no != nil {
 		return cell.Lease{}, no
 	}
 	r.QueuedMax = a.identity.Limits().Acquires
@@ -273,37 +273,37 @@ func (d *Desk) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, 
 	if !d.gate.Open() {
 		waiting, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		guest, err := d.gate.Enter(a.caller, false, cancel)
+		guest, err := d.gate.Register(a.caller, false, cancel)
 		if err != nil {
 			return cell.Lease{}, Unauthenticated(err)
 		}
-		defer guest.Leave()
+		defer guest.End()
 		ctx = waiting
 	}
 	l, err := d.cell.Acquire(ctx, r)
 	switch cause := context.Cause(ctx); {
 	case err == nil:
-		a.deed.Token, a.deed.Handle = uint64(l.Granted.Token), d.cell.Handle(l.Granted.Session)
+		a.record.Token, a.record.Handle = uint64(l.Granted.Token), d.cell.Handle(l.Granted.Session)
 	case errors.Is(cause, access.ErrRevoked):
 		err = Unauthenticated(cause)
 	case errors.Is(cause, access.ErrChanged):
 		err = &cell.RefusedError{Refused: locktable.Refused{Reason: locktable.Unavailable, Message: cause.Error()}}
 	}
-	return l, a.done("granted", err)
+	return l, a.finish("granted", err)
 }
 
 // List reads of what is held or waited for what the caller may read.
-func (d *Desk) List(ctx context.Context, l locktable.List) (locktable.Page, error) {
-	a, ctx, err := d.ask(ctx, "list")
+func (d *Service) List(ctx context.Context, l locktable.List) (locktable.Page, error) {
+	a, ctx, err := d.begin(ctx, "list")
 	if err != nil {
 		return locktable.Page{}, err
 	}
 	if l.Name != "" {
 		if err := locktable.ValidName(l.Name); err != nil {
-			return locktable.Page{}, unnamed(err)
+			return locktable.Page{}, nameError(err)
 		}
-		a.deed.Names = []string{l.Name}
-		if err := a.needs(access.Read, l.Name); err != nil {
+		a.record.Names = []string{l.Name}
+		if err := a.require(access.Read, l.Name); err != nil {
 			return locktable.Page{}, err
 		}
 	}
@@ -313,19 +313,19 @@ func (d *Desk) List(ctx context.Context, l locktable.List) (locktable.Page, erro
 
 // Break asks the holder of a name that the caller may break to let go, or ends
 // its lease at once.
-func (d *Desk) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
-	a, ctx, err := d.ask(ctx, "break", b.Name)
+func (d *Service) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
+	a, ctx, err := d.begin(ctx, "break", b.Name)
 	if err != nil {
 		return false, err
 	}
 	if err := locktable.ValidName(b.Name); err != nil {
-		return false, unnamed(err)
+		return false, nameError(err)
 	}
-	a.deed.Token, a.deed.Reason = uint64(b.Token), b.Reason
-	if err := a.needs(access.Break, b.Name); err != nil {
+	a.record.Token, a.record.Reason = uint64(b.Token), b.Reason
+	if err := a.require(access.Break, b.Name); err != nil {
 		return false, err
 	}
-	if no := d.Unaudited(); no != nil {
+	if no := d.AuditRefusal(); no != nil {
 		return false, no
 	}
 	if !a.identity.Everywhere(access.Break) {
@@ -336,13 +336,13 @@ func (d *Desk) Break(ctx context.Context, b locktable.Break) (ended bool, err er
 		outcome = "ended"
 	}
 	ended, err = d.cell.Break(ctx, b)
-	return ended, a.done(outcome, err)
+	return ended, a.finish(outcome, err)
 }
 
 // Status describes the cell. What says how much there is of anything is for
 // those alone who are admin of all names.
-func (d *Desk) Status(ctx context.Context) (cell.Status, error) {
-	a, ctx, err := d.ask(ctx, "status")
+func (d *Service) Status(ctx context.Context) (cell.Status, error) {
+	a, ctx, err := d.begin(ctx, "status")
 	if err != nil {
 		return cell.Status{}, err
 	}
@@ -355,13 +355,13 @@ func (d *Desk) Status(ctx context.Context) (cell.Status, error) {
 
 // Metrics refuses those who may not see the metrics: they name nothing, so who
 // may read every name may.
-func (d *Desk) Metrics(ctx context.Context) error {
-	a, _, err := d.ask(ctx, "metrics")
+func (d *Service) Metrics(ctx context.Context) error {
+	a, _, err := d.begin(ctx, "metrics")
 	if err != nil {
 		return err
 	}
 	if a.identity.Everywhere(access.Read) {
 		return nil
 	}
-	return a.done("", &cell.RefusedError{Refused: Denied(a.identity, access.Read, "")})
+	return a.finish("", &cell.RefusedError{Refused: Denied(a.identity, access.Read, "")})
 }

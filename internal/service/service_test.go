@@ -22,20 +22,20 @@ import (
 // ledger is a witness.
 type ledger struct {
 	mu    sync.Mutex
-	deeds []access.Deed
+	deeds []access.AuditRecord
 	ill   bool
 }
 
-func (l *ledger) Note(d access.Deed) {
+func (l *ledger) Record(d access.AuditRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deeds = append(l.deeds, d)
 }
 
-func (l *ledger) Able() bool { return !l.ill }
+func (l *ledger) Writable() bool { return !l.ill }
 
 // last is the last deed with a verb.
-func (l *ledger) last(verb string) access.Deed {
+func (l *ledger) last(verb string) access.AuditRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range slices.Backward(l.deeds) {
@@ -43,12 +43,12 @@ func (l *ledger) last(verb string) access.Deed {
 			return d
 		}
 	}
-	return access.Deed{}
+	return access.AuditRecord{}
 }
 
 // office is a desk with a cell behind it and people who may do this and that.
 type office struct {
-	*service.Desk
+	*service.Service
 	t      *testing.T
 	gate   *access.Gate
 	ledger *ledger
@@ -96,7 +96,7 @@ func inOffice(t *testing.T, test func(o *office)) {
 		go func() { ran <- c.Run(ctx) }()
 		<-c.Ready()
 		o := &office{t: t, gate: access.NewGate(policy(t)), ledger: &ledger{}, disk: disk, pass: time.Sleep}
-		o.Desk = service.New(c, o.gate, o.ledger)
+		o.Service = service.New(c, o.gate, o.ledger)
 		test(o)
 		cancel()
 		if err := <-ran; err != nil {
@@ -459,7 +459,7 @@ func TestTooManyNamesDoNotWait(t *testing.T) {
 		idle := cell.New(cell.Options{
 			Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test", ActiveTTL: 3 * time.Second,
 		})
-		d := desk.New(idle, access.NewGate(nil), nil)
+		d := service.New(idle, access.NewGate(nil), nil)
 		for n, expected := range map[int]locktable.Reason{2 * locktable.NamesMax: locktable.Unavailable, 2*locktable.NamesMax + 1: locktable.Invalid} {
 			if _, err := d.Acquire(t.Context(), cell.AcquireRequest{Names: slices.Repeat([]string{"a"}, n)}); reasonOf(err) != expected {
 				t.Errorf("%d names: %v", n, err)

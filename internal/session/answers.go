@@ -17,21 +17,21 @@ func (m *Machine) reply(x *linkpb.Reply) {
 	switch w := x.What.(type) {
 	case *linkpb.Reply_Granted:
 		if r.kind != acquires {
-			m.failed(nonsense)
+			m.failed(invalidAnswer)
 			return
 		}
 		m.granted(r, w.Granted)
 	case *linkpb.Reply_Waiting:
 		if r.kind != acquires {
-			m.failed(nonsense)
+			m.failed(invalidAnswer)
 			return
 		}
 		r.ticket = w.Waiting.Ticket
 		m.moved(r)
-		m.effect(Effect{Do: Meet, Ref: r.ref})
+		m.effect(Effect{Kind: ReportBlocked, Ref: r.ref})
 	case *linkpb.Reply_Done:
 		if r.kind == acquires {
-			m.failed(nonsense)
+			m.failed(invalidAnswer)
 			return
 		}
 		m.done(r)
@@ -43,15 +43,15 @@ func (m *Machine) reply(x *linkpb.Reply) {
 func (m *Machine) granted(r *Request, g *linkpb.Granted) {
 	token := guard.Token(g.Token)
 	l := &Lease{Token: token}
-	l.Holds = holdsOf(l.one[:0], r.wish, g, m.cell)
+	l.Holds = holdsOf(l.one[:0], r.spec, g, m.cell)
 	if !token.Valid() || l.Holds == nil || m.leases[token] != nil {
-		m.failed(nonsense)
+		m.failed(invalidAnswer)
 		return
 	}
 	m.highest = max(m.highest, token)
 	m.remove(r)
 	m.leases[token] = l
-	m.effect(Effect{Do: Grant, Ref: r.ref, Lease: l})
+	m.effect(Effect{Kind: GrantLease, Ref: r.ref, Lease: l})
 }
 
 func (m *Machine) done(r *Request) {
@@ -138,19 +138,19 @@ func (m *Machine) releaseGone(r *Request) {
 func (m *Machine) refusedAcquire(r *Request, w *linkpb.Refused) {
 	switch w.Reason {
 	case linkpb.Reason_REASON_EXHAUSTED:
-		if r.wish.Try {
+		if r.spec.Try {
 			break
 		}
-		m.effect(Effect{Do: Meet, Ref: r.ref, Why: refusal(w)})
+		m.effect(Effect{Kind: ReportBlocked, Ref: r.ref, Cause: refusal(w)})
 		pause := max(time.Duration(w.RetryAfterNano), exhaustedPause)
-		m.rest(r, pause+time.Duration(float64(pause)*m.jitter()))
+		m.backOff(r, pause+time.Duration(float64(pause)*m.jitter()))
 		return
 	case linkpb.Reason_REASON_GONE, linkpb.Reason_REASON_CANCELLED:
 		// The number was used up: by a lease that was granted to it and broken
 		// before we heard of it. The caller never saw that one.
 		m.cancelReplaced(r)
 		r.ticket, r.asked = nil, false
-		m.rest(r, backoffMin)
+		m.backOff(r, backoffMin)
 		return
 	}
 	if r.asked {

@@ -25,18 +25,18 @@ func (m *Machine) Close(within time.Duration) {
 	switch {
 	case m.id == nil && len(m.dead) == 0:
 		m.finish(true)
-	case m.line.state == lineUp:
+	case m.conn.state == connectionUp:
 		m.outgoing.close = true
 	default:
-		m.line.dialAt = m.t
+		m.conn.dialAt = m.t
 	}
 }
 
 // finish ends the machine; confirmed: no lease of it is left at the server.
 func (m *Machine) finish(confirmed bool) {
 	m.finished, m.unconfirmed = true, !confirmed
-	m.effect(Effect{Do: Begin})
-	m.hangUp(nil)
+	m.effect(Effect{Kind: BeginSession})
+	m.closeStream(nil)
 	m.endWatches(closed, every)
 	for _, n := range m.numbers() {
 		r := m.requests[n]
@@ -44,7 +44,7 @@ func (m *Machine) finish(confirmed bool) {
 		if confirmed && r.kind == releases {
 			m.decide(r, nil)
 		} else {
-			m.decide(r, unavailable(m.line.trouble))
+			m.decide(r, unavailable(m.conn.cause))
 		}
 	}
 }

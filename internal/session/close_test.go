@@ -40,7 +40,7 @@ func TestGreetingWithoutASessionIsNonsense(t *testing.T) {
 	s := start(t, ofTwo())
 	s.hear(&linkpb.ServerMessage{Welcome: &linkpb.Welcome{Cell: "c", TtlNano: int64(3 * time.Second)}})
 	s.takeTurn()
-	if s.m.Up() || s.m.Trouble().Kind != Nonsense {
+	if s.m.Up() || s.m.Trouble().Kind != InvalidAnswer {
 		t.Errorf("up %t, trouble %s", s.m.Up(), text(s.m.Trouble()))
 	}
 }

@@ -14,12 +14,12 @@ type Ref any
 // Effect is one thing for the driver to carry out. Which fields count is said at its
 // Do.
 type Effect struct {
-	Do Do
+	Kind EffectKind
 	// Ref is whom it is for.
 	Ref   Ref
 	Lease *Lease
-	// Why it is so; nil: all is well.
-	Why     *Why
+	// Cause it is so; nil: all is well.
+	Cause   *Cause
 	Attempt *Attempt
 	Event   *Event
 	Leader  *Leader
@@ -39,42 +39,42 @@ type Deadline struct {
 // Left is the time until the deadline, never negative.
 func (d Deadline) Left(now clock.Reading) time.Duration { return max(d.Span-now.Longer(d.From), 0) }
 
-// Do is what an effect is about.
-type Do uint8
+// EffectKind is what an effect is about.
+type EffectKind uint8
 
 // The effects.
 const (
-	// Answer decides a call: as asked when Why is nil.
-	Answer Do = iota + 1
-	// Grant decides an acquire with a Lease. A driver whose caller is gone calls
+	// AnswerCall decides a call: as asked when Why is nil.
+	AnswerCall EffectKind = iota + 1
+	// GrantLease decides an acquire with a Lease. A driver whose caller is gone calls
 	// Disown.
-	Grant
-	// Meet notes what keeps a call from being granted, or even from standing in the
+	GrantLease
+	// ReportBlocked notes what keeps a call from being granted, or even from standing in the
 	// queue, as the server said last; a nil Why: nothing but others before it.
-	Meet
-	// End: the Lease is over, for the reason Why. A release that was asked for is no
+	ReportBlocked
+	// EndLease: the Lease is over, for the reason Why. A release that was asked for is no
 	// loss: then Why is Released.
-	End
-	// Yield: the Lease is to be released; it is still held.
-	Yield
-	// Trust: the leases of the present session are trusted until Deadline.
-	Trust
-	// Begin: leases that are granted from now on belong to a new session; those of the
+	EndLease
+	// RequestRelease: the Lease is to be released; it is still held.
+	RequestRelease
+	// ExtendTrust: the leases of the present session are trusted until Deadline.
+	ExtendTrust
+	// BeginSession: leases that are granted from now on belong to a new session; those of the
 	// one before are trusted no more.
-	Begin
-	// Opened: a session was opened; Session tells which.
-	Opened
-	// HangUp ends the present attempt or stream.
-	HangUp
+	BeginSession
+	// SessionOpened: a session was opened; Session tells which.
+	SessionOpened
+	// CloseStream ends the present attempt or stream.
+	CloseStream
 	// Dial begins an Attempt.
 	Dial
-	// Tell gives an observer the Leader, EndWatch its last word.
-	Tell
+	// PublishLeader gives an observer the Leader, EndWatch its last word.
+	PublishLeader
 	EndWatch
-	// Happen tells of an Event.
-	Happen
-	// Trace: an acquire that is followed is asked under Number.
-	Trace
+	// EmitEvent tells of an Event.
+	EmitEvent
+	// TraceRequest: an acquire that is followed is asked under Number.
+	TraceRequest
 )
 
 // EventKind is what an Event tells of.
@@ -99,7 +99,7 @@ type Event struct {
 	Kind      EventKind
 	Remaining time.Duration
 	Leases    int
-	Why       *Why
+	Cause     *Cause
 }
 
 // Leader is who holds a name; the zero Leader is nobody.
@@ -120,16 +120,16 @@ func (m *Machine) Effects() []Effect {
 
 func (m *Machine) effect(e Effect) { m.effects = append(m.effects, e) }
 
-func (m *Machine) answer(to Ref, why *Why) {
+func (m *Machine) answer(to Ref, why *Cause) {
 	if to != nil {
-		m.effect(Effect{Do: Answer, Ref: to, Why: why})
+		m.effect(Effect{Kind: AnswerCall, Ref: to, Cause: why})
 	}
 }
 
-func (m *Machine) happen(kind EventKind, why *Why) {
-	e := &Event{Kind: kind, Why: why, Leases: len(m.leases)}
+func (m *Machine) emit(kind EventKind, why *Cause) {
+	e := &Event{Kind: kind, Cause: why, Leases: len(m.leases)}
 	if kind != Lost {
 		e.Remaining = m.window.Remaining(m.now)
 	}
-	m.effect(Effect{Do: Happen, Event: e})
+	m.effect(Effect{Kind: EmitEvent, Event: e})
 }

@@ -19,10 +19,10 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 	var attempt uint64
 	dialled := func() *Attempt {
 		t.Helper()
-		m.t = max(m.t, m.line.dialAt)
+		m.t = max(m.t, m.conn.dialAt)
 		m.dial()
 		for _, e := range m.Effects() {
-			if e.Do == Dial {
+			if e.Kind == Dial {
 				attempt = e.Attempt.ID
 				return e.Attempt
 			}
@@ -35,7 +35,7 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 			Reason: linkpb.Reason_REASON_UNAVAILABLE, ActiveLink: to,
 		}})
 	}
-	broken := func() { m.Disconnected(attempt, &Why{Kind: Network, Err: errors.New("refused")}) }
+	broken := func() { m.Disconnected(attempt, &Cause{Kind: NetworkError, NetworkErr: errors.New("refused")}) }
 	welcomed := func() {
 		id := m.Session()
 		if id == nil {
@@ -56,22 +56,22 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 	for range 3 {
 		a := dialled()
 		patience := time.Duration(a.Hello.WaitNano)
-		if a.Hello.Unreached != "x:1" || patience <= 0 || patience > backoffMax || m.t+patience >= m.line.giveUpAt {
-			t.Errorf("%s: unreached %q, patience %v of %v", a.Server, a.Hello.Unreached, patience, m.line.giveUpAt-m.t)
+		if a.Hello.Unreached != "x:1" || patience <= 0 || patience > backoffMax || m.t+patience >= m.conn.giveUpAt {
+			t.Errorf("%s: unreached %q, patience %v of %v", a.Server, a.Hello.Unreached, patience, m.conn.giveUpAt-m.t)
 		}
 		// What is on our own list and not reached was not named by anybody.
 		broken()
 	}
 	// A server that kept us is no reason for longer pauses, however many there were.
-	m.line.failures = 50
+	m.conn.failures = 50
 	a := dialled()
 	m.t += time.Duration(a.Hello.WaitNano)
 	sent("x:1")
-	if m.line.dialAt == m.t {
+	if m.conn.dialAt == m.t {
 		t.Error("and none at all would be round in circles without a pause")
 	}
 	for range 3 {
-		if pause := m.line.dialAt - m.t; pause > 4*backoffMin {
+		if pause := m.conn.dialAt - m.t; pause > 4*backoffMin {
 			t.Errorf("kept for %v, and then a pause of %v", time.Duration(a.Hello.WaitNano), pause)
 		}
 		dialled()
@@ -83,8 +83,8 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 		t.Errorf("dialled %s", a.Server)
 	}
 	welcomed()
-	if m.line.unreached != "" || !m.Up() {
-		t.Errorf("served, and %q is still said to be unreached", m.line.unreached)
+	if m.conn.unreached != "" || !m.Up() {
+		t.Errorf("served, and %q is still said to be unreached", m.conn.unreached)
 	}
 	// It ends its tenure in good order, after a while: whoever is asked next is
 	// another, and shall keep us from the first attempt on.
@@ -96,7 +96,7 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 		if a := dialled(); m.t != at || a.Server != "z:1" || a.Hello.Unreached != "y:1" || a.Hello.WaitNano <= 0 {
 			t.Errorf("after %v: %s, unreached %q, patience %v", m.t-at, a.Server, a.Hello.Unreached, time.Duration(a.Hello.WaitNano))
 		}
-		m.line.turn++
+		m.conn.turn++
 		sent("y:1")
 		dialled()
 		welcomed()

@@ -17,8 +17,8 @@ type Lease struct {
 	Of any
 
 	state leaseState
-	// why it is not held any more.
-	why *Why
+	// cause it is not held any more.
+	cause *Cause
 	// release is the request that is under way.
 	release *Request
 	// one is room for Holds, which mostly has one.
@@ -41,31 +41,31 @@ const (
 )
 
 // end notes that a lease is over. It has one end.
-func (m *Machine) end(l *Lease, state leaseState, why *Why) {
+func (m *Machine) end(l *Lease, state leaseState, why *Cause) {
 	if l.state != leaseHeld {
 		return
 	}
-	l.state, l.why = state, why
-	m.effect(Effect{Do: End, Lease: l, Why: why})
+	l.state, l.cause = state, why
+	m.effect(Effect{Kind: EndLease, Lease: l, Cause: why})
 }
 
 // drop ends one lease that is lost.
-func (m *Machine) drop(l *Lease, why *Why) {
+func (m *Machine) drop(l *Lease, why *Cause) {
 	delete(m.leases, l.Token)
 	m.end(l, leaseEnded, why)
 }
 
 // over is why a lease that a caller asks about is not held.
-func (l *Lease) over() *Why {
-	if l.why == nil {
+func (l *Lease) over() *Cause {
+	if l.cause == nil {
 		return released
 	}
-	return l.why
+	return l.cause
 }
 
 // holdsOf reads what was granted into holds, in the order of the names; nil when it is
 // not what was asked for.
-func holdsOf(holds []Hold, asked *Wish, g *linkpb.Granted, cell string) []Hold {
+func holdsOf(holds []Hold, asked *AcquireSpec, g *linkpb.Granted, cell string) []Hold {
 	if len(g.Fences) != len(asked.Names) {
 		return nil
 	}

@@ -44,8 +44,8 @@ type Machine struct {
 	cell    string
 	highest guard.Token
 
-	stay
-	line line
+	sessionState
+	conn connection
 
 	requests map[uint64]*Request
 	next     uint64 // number of the next request
@@ -73,8 +73,8 @@ type Machine struct {
 	effects, spare []Effect
 }
 
-// stay is what is known of the present session; id is nil while none is open.
-type stay struct {
+// sessionState is what is known of the present session; id is nil while none is open.
+type sessionState struct {
 	id         []byte
 	generation uint64
 	// ttl is what is counted on, answeredTTL what the last answer said, askingTTL the
@@ -116,7 +116,7 @@ func New(s Settings, now clock.Reading) *Machine {
 }
 
 // reset forgets the session, but not those that are to be given up.
-func (s *stay) reset() { *s = stay{dead: s.dead} }
+func (s *sessionState) reset() { *s = sessionState{dead: s.dead} }
 
 // At moves the machine's time on.
 func (m *Machine) At(now clock.Reading) {
@@ -137,7 +137,7 @@ func (m *Machine) Tick() {
 		m.finish(false)
 		return
 	}
-	m.watchLine()
+	m.checkConnection()
 	m.renew()
 	m.askAgain()
 	m.renumber()
@@ -145,7 +145,7 @@ func (m *Machine) Tick() {
 		m.sweep()
 	}
 	if len(m.watches.todo) > 0 {
-		m.tend()
+		m.syncWatches()
 	}
 	m.dial()
 }
@@ -157,8 +157,8 @@ func (m *Machine) Wake() time.Duration {
 	if m.id != nil {
 		next = min(next, m.window.Change(m.now))
 	}
-	switch m.line.state {
-	case lineUp:
+	switch m.conn.state {
+	case connectionUp:
 		until(m.renewAt)
 		if waited, ok := m.window.Unanswered(m.now); ok {
 			next = min(next, max(m.patience()-waited, 0))
@@ -166,10 +166,10 @@ func (m *Machine) Wake() time.Duration {
 		if m.againAt != 0 {
 			until(m.againAt)
 		}
-	case lineDialling:
-		until(m.line.giveUpAt)
-	case lineDown:
-		until(m.line.dialAt)
+	case connectionDialling:
+		until(m.conn.giveUpAt)
+	case connectionDown:
+		until(m.conn.dialAt)
 	}
 	if m.closing {
 		until(m.closeBy)
@@ -190,7 +190,7 @@ func (m *Machine) Wake() time.Duration {
 // words in another order.
 func (m *Machine) Message() *linkpb.ClientMessage {
 	o := &m.outgoing
-	if m.line.state != lineUp {
+	if m.conn.state != connectionUp {
 		return nil
 	}
 	if len(o.requests) == 0 && o.renewal == 0 && !o.close && len(o.unobserve) == 0 {
@@ -265,7 +265,7 @@ func (m *Machine) held() []*Lease {
 func (m *Machine) Finished() (finished, confirmed bool) { return m.finished, !m.unconfirmed }
 
 // Trouble is what is wrong with the connection; nil: nothing is known to be.
-func (m *Machine) Trouble() *Why { return m.line.trouble }
+func (m *Machine) Trouble() *Cause { return m.conn.cause }
 
 // Now is the reading of the present turn, and the time since New, which never runs back.
 func (m *Machine) Now() (clock.Reading, time.Duration) { return m.now, m.t }
@@ -274,4 +274,4 @@ func (m *Machine) Now() (clock.Reading, time.Duration) { return m.now, m.t }
 func (m *Machine) Session() []byte { return m.id }
 
 // Up reports whether a stream stands and was welcomed.
-func (m *Machine) Up() bool { return m.line.state == lineUp }
+func (m *Machine) Up() bool { return m.conn.state == connectionUp }

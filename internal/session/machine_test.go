@@ -39,7 +39,7 @@ func TestOneAcquireTooManyIsRefused(t *testing.T) {
 			t.Fatalf("call %d: %s", c.index, text(c.why))
 		}
 	}
-	if last.request != nil || !last.answered || last.why.Kind != Crowded || last.why.Requests != OutstandingMax {
+	if last.request != nil || !last.answered || last.why.Kind != TooManyRequests || last.why.Requests != OutstandingMax {
 		t.Errorf("the one too many: %s", text(last.why))
 	}
 }
@@ -108,7 +108,7 @@ func TestTimeOfTheFirstAttempts(t *testing.T) {
 		{[]string{"a", "b", "c"}, 2, 2 * time.Second},
 	} {
 		m := New(Settings{Servers: tc.servers, TTL: 15 * time.Second, Jitter: func() float64 { return 0 }}, clock.Reading{})
-		m.line.failures = tc.failures
+		m.conn.failures = tc.failures
 		m.Tick()
 		if got := m.Wake(); got != tc.expected {
 			t.Errorf("%d servers, %d failures: %v, expected %v", len(tc.servers), tc.failures, got, tc.expected)
@@ -249,13 +249,13 @@ func TestGreetingSaysWhichNumberIsNext(t *testing.T) {
 // and what failed before it is no reason for pauses.
 func TestTenureIsOfTheCell(t *testing.T) {
 	s := open(t, ofTwo())
-	s.m.line.epoch, s.m.line.failures = 7, 10
+	s.m.conn.epoch, s.m.conn.failures = 7, 10
 	s.takeTurn("closed gone")
 	s.hear(&linkpb.ServerMessage{Welcome: &linkpb.Welcome{
 		Cell: "cell-2", Epoch: 3, Session: []byte("t"), TtlNano: int64(3 * time.Second),
 	}})
 	s.takeTurn()
-	if n := s.m.line.failures; n != 0 {
+	if n := s.m.conn.failures; n != 0 {
 		t.Errorf("welcomed by another cell, and %d failures count", n)
 	}
 }

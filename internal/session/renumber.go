@@ -22,7 +22,7 @@ const (
 //     2: then nobody gives that lease back, and 1025 waits for it for ever.
 func (m *Machine) renumber() {
 	spread := min(max(m.spread, 4*uint64(len(m.requests))), spreadMax)
-	if m.line.state != lineUp || m.next < m.renumberAt || m.next-m.lowest() < spread {
+	if m.conn.state != connectionUp || m.next < m.renumberAt || m.next-m.lowest() < spread {
 		return
 	}
 	// What cannot be moved, as a release, keeps the lowest number where it is.

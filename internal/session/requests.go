@@ -17,8 +17,8 @@ const (
 	exhaustedPause = 100 * time.Millisecond
 )
 
-// Wish is what an acquire asks for. The machine reads it and leaves it as it is.
-type Wish struct {
+// AcquireSpec is what an acquire asks for. The machine reads it and leaves it as it is.
+type AcquireSpec struct {
 	// Names to hold, all or nothing, each once.
 	Names []string
 	Label string
@@ -51,14 +51,14 @@ type Request struct {
 	// ref waits for the answer, and for a release more: all who asked for it.
 	ref  Ref
 	more []Ref
-	wish *Wish
+	spec *AcquireSpec
 	// sent: it is on the present stream, or in the next message; left: a message has
 	// taken it; asked: one of an earlier stream had.
 	sent, left, asked bool
-	// rests: it met a limit and is asked again later, under a new number unless the
+	// backingOff: it met a limit and is asked again later, under a new number unless the
 	// server may know it.
-	rests  bool
-	ticket []byte
+	backingOff bool
+	ticket     []byte
 	// replaces is the number under which an acquire was asked with its ticket.
 	replaces uint64
 	lease    *Lease
@@ -77,7 +77,7 @@ func (r *Request) Number() uint64 { return r.number }
 func (r *Request) Ticket() []byte { return r.ticket }
 
 // decide answers everybody who waits for a request.
-func (m *Machine) decide(r *Request, why *Why) {
+func (m *Machine) decide(r *Request, why *Cause) {
 	m.answer(r.ref, why)
 	for _, ref := range r.more {
 		m.answer(ref, why)
@@ -95,7 +95,7 @@ func (m *Machine) number() uint64 {
 func (m *Machine) enter(r *Request) {
 	r.number = m.number()
 	m.requests[r.number] = r
-	if m.line.state == lineUp && !m.closing {
+	if m.conn.state == connectionUp && !m.closing {
 		m.ask(r)
 	}
 }
@@ -108,16 +108,16 @@ func (m *Machine) remove(r *Request) {
 
 // ask puts a request on the stream.
 func (m *Machine) ask(r *Request) {
-	if r.rests {
+	if r.backingOff {
 		return
 	}
 	x := &linkpb.Request{Number: r.number}
 	switch r.kind {
 	case acquires:
-		w := r.wish
+		w := r.spec
 		if w.Traced {
 			x.Trace = true
-			m.effect(Effect{Do: Trace, Ref: r.ref, Number: r.number})
+			m.effect(Effect{Kind: TraceRequest, Ref: r.ref, Number: r.number})
 		}
 		x.What = &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{
 			Names: w.Names, Try: w.Try, Label: w.Label, Ticket: r.ticket, Replaces: r.replaces,
@@ -149,19 +149,19 @@ func (m *Machine) Open(ref Ref) {
 }
 
 // Acquire asks for a lease. It returns nil when it is refused at once.
-func (m *Machine) Acquire(ref Ref, w *Wish) *Request {
+func (m *Machine) Acquire(ref Ref, w *AcquireSpec) *Request {
 	switch {
 	case m.closing || m.finished:
 		m.answer(ref, closed)
 		return nil
 	case len(m.requests) >= OutstandingMax:
-		m.answer(ref, &Why{Kind: Crowded, Requests: len(m.requests)})
+		m.answer(ref, &Cause{Kind: TooManyRequests, Requests: len(m.requests)})
 		return nil
 	case m.next-m.lowest() >= NumbersMax:
-		m.answer(ref, &Why{Kind: Spread, Request: m.low, Requests: int(m.next - m.low - 1)})
+		m.answer(ref, &Cause{Kind: NumbersTooFarApart, Request: m.low, Requests: int(m.next - m.low - 1)})
 		return nil
 	}
-	r := &Request{kind: acquires, ref: ref, wish: w}
+	r := &Request{kind: acquires, ref: ref, spec: w}
 	if w.Try {
 		r.limit = m.t + m.wantTTL
 	}
@@ -172,8 +172,8 @@ func (m *Machine) Acquire(ref Ref, w *Wish) *Request {
 // Release gives a lease back. When it ended already the answer is why; twice is fine.
 func (m *Machine) Release(ref Ref, l *Lease) {
 	switch {
-	case l.state == leaseEnded || l.state == leaseReleased && l.why.Kind != Released:
-		m.answer(ref, l.why)
+	case l.state == leaseEnded || l.state == leaseReleased && l.cause.Kind != Released:
+		m.answer(ref, l.cause)
 	case l.state == leaseReleased:
 		m.answer(ref, nil)
 	case m.closing || m.finished:
@@ -189,8 +189,8 @@ func (m *Machine) Release(ref Ref, l *Lease) {
 	}
 }
 
-// Disown gives back a lease that was granted to a caller that is gone.
-func (m *Machine) Disown(l *Lease) { m.Release(nil, l) }
+// ReleaseUnclaimed gives back a lease that was granted to a caller that is gone.
+func (m *Machine) ReleaseUnclaimed(l *Lease) { m.Release(nil, l) }
 
 // Check asks the server whether a lease is still held, and renews the session.
 func (m *Machine) Check(ref Ref, l *Lease) {
@@ -219,15 +219,15 @@ func (m *Machine) cancel(number uint64) {
 func (m *Machine) forget(r *Request) {
 	delete(m.requests, r.number)
 	switch {
-	case m.closing || r.rests && !r.known():
-	case r.sent || r.rests && m.line.state == lineUp:
+	case m.closing || r.backingOff && !r.known():
+	case r.sent || r.backingOff && m.conn.state == connectionUp:
 		m.cancel(r.number)
 		// It may overtake the request that was to end the old one.
 		m.cancelReplaced(r)
-	case m.line.state == lineDialling && m.id != nil:
-		m.line.cancels = append(m.line.cancels, r.number)
+	case m.conn.state == connectionDialling && m.id != nil:
+		m.conn.cancels = append(m.conn.cancels, r.number)
 		if r.replaces != 0 {
-			m.line.cancels = append(m.line.cancels, r.replaces)
+			m.conn.cancels = append(m.conn.cancels, r.replaces)
 		}
 	}
 	m.moved(r)
@@ -237,25 +237,25 @@ func (m *Machine) forget(r *Request) {
 // its place, is being moved, or was asked on an earlier stream and perhaps granted.
 func (r *Request) known() bool { return r.ticket != nil || r.replaces != 0 || r.asked }
 
-// rest lets a request rest. All that rest are asked again together.
-func (m *Machine) rest(r *Request, pause time.Duration) {
-	r.rests, r.sent, r.left = true, false, false
+// backOff lets a request rest. All that rest are asked again together.
+func (m *Machine) backOff(r *Request, pause time.Duration) {
+	r.backingOff, r.sent, r.left = true, false, false
 	if at := m.t + pause; m.againAt == 0 || at < m.againAt {
 		m.againAt = at
 	}
 }
 
 func (m *Machine) askAgain() {
-	if m.againAt == 0 || m.t < m.againAt || m.line.state != lineUp {
+	if m.againAt == 0 || m.t < m.againAt || m.conn.state != connectionUp {
 		return
 	}
 	m.againAt = 0
 	for _, n := range m.numbers() {
 		r := m.requests[n]
-		if !r.rests {
+		if !r.backingOff {
 			continue
 		}
-		if r.rests = false; r.known() {
+		if r.backingOff = false; r.known() {
 			m.ask(r)
 			continue
 		}
@@ -278,7 +278,7 @@ func (m *Machine) sweep() {
 			continue
 		}
 		r.limit = 0
-		m.decide(r, unavailable(m.line.trouble))
+		m.decide(r, unavailable(m.conn.cause))
 		if r.kind == acquires {
 			m.forget(r)
 		}
@@ -287,7 +287,7 @@ func (m *Machine) sweep() {
 
 // restart carries on after a session's end: acquires are numbered anew for the
 // next session and lose their place, everything else ends with the session.
-func (m *Machine) restart(why *Why) {
+func (m *Machine) restart(why *Cause) {
 	old := m.numbers()
 	requests := m.requests
 	m.requests, m.next, m.low, m.renumberAt, m.againAt = map[uint64]*Request{}, 1, 1, 0, 0
@@ -298,14 +298,14 @@ func (m *Machine) restart(why *Why) {
 			m.decide(r, why)
 			continue
 		}
-		r.ticket, r.replaces, r.rests, r.sent, r.left, r.asked = nil, 0, false, false, false, false
+		r.ticket, r.replaces, r.backingOff, r.sent, r.left, r.asked = nil, 0, false, false, false, false
 		m.enter(r)
 	}
 }
 
 // refuseAll ends every acquire and every observation when the server will not
 // have us at all.
-func (m *Machine) refuseAll(why *Why) {
+func (m *Machine) refuseAll(why *Cause) {
 	m.answerOpening(why)
 	m.answerTTL(why)
 	m.endWatches(why, every)

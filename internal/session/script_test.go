@@ -53,7 +53,7 @@ type script struct {
 	calls []*call
 	watch []*watcher
 	lease map[guard.Token]*Lease
-	ended map[guard.Token]*Why
+	ended map[guard.Token]*Cause
 	// attempt is the newest one. stream: it could carry a message.
 	attempt *Attempt
 	stream  bool
@@ -89,7 +89,7 @@ type call struct {
 	// gone: it gave up.
 	answered, gone bool
 	lease          *Lease
-	why            *Why
+	why            *Cause
 }
 
 // watcher is one observer.
@@ -98,7 +98,7 @@ type watcher struct {
 	name   string
 	leader *Leader
 	ended  bool
-	why    *Why
+	why    *Cause
 }
 
 // opened is what the line "opened" stands for. The first attempt is dialled before
@@ -167,7 +167,7 @@ func ofTwo() Settings {
 func start(t *testing.T, settings Settings) *script {
 	s := &script{
 		t: t, m: New(settings, clock.Reading{}),
-		lease: map[guard.Token]*Lease{}, ended: map[guard.Token]*Why{},
+		lease: map[guard.Token]*Lease{}, ended: map[guard.Token]*Cause{},
 	}
 	s.takeTurn()
 	return s
@@ -225,7 +225,7 @@ func (s *script) input(f []string) {
 	}
 	switch f[0] {
 	case "acquire", "try":
-		w := &Wish{Names: strings.Split(f[1], ","), Try: f[0] == "try"}
+		w := &AcquireSpec{Names: strings.Split(f[1], ","), Try: f[0] == "try"}
 		for _, o := range f[2:] {
 			wish(w, o)
 		}
@@ -324,7 +324,7 @@ func (s *script) input(f []string) {
 	case "closed":
 		s.hear(&linkpb.ServerMessage{Closed: &linkpb.Closed{Reason: reasonNamed(arg(1)), ActiveLink: arg(2)}})
 	case "down":
-		s.m.Disconnected(s.attempt.ID, &Why{Kind: Network, Err: errors.New("broken pipe")})
+		s.m.Disconnected(s.attempt.ID, &Cause{Kind: NetworkError, NetworkErr: errors.New("broken pipe")})
 	case "pass":
 		s.m.next += number(f[1])
 	default:
@@ -344,7 +344,7 @@ func (s *script) granted(n, token uint64, options []string) *linkpb.Granted {
 	g := &linkpb.Granted{Token: token}
 	names := []string{"x"}
 	if r := s.m.requests[n]; r != nil {
-		names = r.wish.Names
+		names = r.spec.Names
 	}
 	for _, name := range names {
 		fence := &linkpb.Fence{Name: name, Fence: token}
@@ -401,35 +401,35 @@ func (s *script) say(group, index int, text string) {
 
 func (s *script) effect(e *Effect) {
 	s.t.Helper()
-	switch e.Do {
-	case Answer:
-		s.answer(e.Ref.(*call), nil, e.Why)
-	case Grant:
+	switch e.Kind {
+	case AnswerCall:
+		s.answer(e.Ref.(*call), nil, e.Cause)
+	case GrantLease:
 		if c := e.Ref.(*call); c.gone {
 			s.lease[e.Lease.Token] = e.Lease
-			s.m.Disown(e.Lease)
+			s.m.ReleaseUnclaimed(e.Lease)
 		} else {
 			s.answer(c, e.Lease, nil)
 		}
-	case Meet, Opened, Trace:
-	case End:
-		s.ended[e.Lease.Token] = e.Why
-		if e.Why.Kind == Broken {
-			s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Why)))
+	case ReportBlocked, SessionOpened, TraceRequest:
+	case EndLease:
+		s.ended[e.Lease.Token] = e.Cause
+		if e.Cause.Kind == Broken {
+			s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Cause)))
 		}
-	case Yield:
-		s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Why)))
-	case Trust:
+	case RequestRelease:
+		s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Cause)))
+	case ExtendTrust:
 		s.deadline = e.Deadline
-	case Begin:
+	case BeginSession:
 		s.deadline = Deadline{}
-	case HangUp:
+	case CloseStream:
 		s.stream = false
 		s.say(hangUps, 0, "hang up")
 	case Dial:
 		s.attempt, s.stream = e.Attempt, true
 		s.say(dials, 0, attemptText(e.Attempt))
-	case Tell:
+	case PublishLeader:
 		o := e.Ref.(*watcher)
 		o.leader = e.Leader
 		s.say(observers, o.index, fmt.Sprintf("observer %d: %d %q", o.index, e.Leader.Token, e.Leader.Value))
@@ -438,16 +438,16 @@ func (s *script) effect(e *Effect) {
 		if o.ended {
 			s.t.Errorf("the end of observer %d is told twice", o.index)
 		}
-		o.ended, o.why = true, e.Why
-		s.say(observers, o.index, fmt.Sprintf("observer %d: %s", o.index, text(e.Why)))
-	case Happen:
+		o.ended, o.why = true, e.Cause
+		s.say(observers, o.index, fmt.Sprintf("observer %d: %s", o.index, text(e.Cause)))
+	case EmitEvent:
 		s.say(events, 0, fmt.Sprintf("event %s leases %d", eventText(e.Event.Kind), e.Event.Leases))
 	default:
-		s.t.Errorf("nobody knows how to do %d", e.Do)
+		s.t.Errorf("nobody knows how to do %d", e.Kind)
 	}
 }
 
-func (s *script) answer(c *call, l *Lease, why *Why) {
+func (s *script) answer(c *call, l *Lease, why *Cause) {
 	s.t.Helper()
 	if c.gone {
 		return

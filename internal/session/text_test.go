@@ -9,7 +9,7 @@ import (
 )
 
 // text says a Why in the words of the SDK's errors.
-func text(w *Why) string {
+func text(w *Cause) string {
 	if w == nil {
 		return "<nil>"
 	}
@@ -20,13 +20,13 @@ func text(w *Why) string {
 		return kind + ": " + message
 	}
 	switch w.Kind {
-	case Network:
-		return w.Err.Error()
-	case Silence:
+	case NetworkError:
+		return w.NetworkErr.Error()
+	case Timeout:
 		return fmt.Sprintf("no answer to a %s from %s", w.What, w.Server)
 	case NoGreeting:
 		return "the server did not greet"
-	case Nonsense:
+	case InvalidAnswer:
 		return "the server's answer makes no sense"
 	case Refusal:
 		return because(refusalText(w.Refused.Reason), w.Refused.Message)
@@ -38,29 +38,29 @@ func text(w *Why) string {
 			return text(w.Under)
 		}
 		return "no server answered: " + text(w.Under)
-	case Closed:
+	case ClientClosed:
 		return "client closed"
-	case Crowded:
+	case TooManyRequests:
 		return fmt.Sprintf("limit reached: %d requests of this client are not answered", w.Requests)
-	case Spread:
+	case NumbersTooFarApart:
 		return fmt.Sprintf("limit reached: request %d of this client is not answered, and %d came after it", w.Request, w.Requests)
-	case Watches:
+	case TooManyWatches:
 		return fmt.Sprintf("limit reached: this client observes %d names", w.Names)
-	case TTLOvertaken:
+	case TTLSuperseded:
 		return fmt.Sprintf("conflict: another call made the TTL %v meanwhile", w.TTL)
-	case TTLKept:
+	case TTLUnchanged:
 		return fmt.Sprintf("invalid: the server leaves the TTL at %v and does not make it %v", w.Has, w.TTL)
 	case Released:
 		return "lease released"
-	case Overdue:
+	case DeadlinePassed:
 		return "lease lost: its deadline passed before a renewal was acknowledged"
 	case Gone:
 		return "lease lost: the server no longer has it"
 	case Broken:
 		return because("lease broken", w.Message)
-	case LetGo:
+	case BreakRequested:
 		return "lease broken: asked to let go: " + w.Message
-	case Copied:
+	case SessionCopied:
 		return "lease lost: " + text(w.Under)
 	}
 	panic(fmt.Sprint("nobody knows the kind ", w.Kind))
@@ -179,7 +179,7 @@ func requestText(r *linkpb.Request) string {
 }
 
 // wish takes in an option of an acquire.
-func wish(w *Wish, option string) {
+func wish(w *AcquireSpec, option string) {
 	switch name, value, _ := strings.Cut(option, "="); name {
 	case "shared":
 		w.Shared = true

@@ -38,7 +38,7 @@ func (m *Machine) SetTTL(ref Ref, ttl time.Duration) {
 	}
 	changed := ttl != m.wantTTL
 	if changed {
-		m.answerTTL(&Why{Kind: TTLOvertaken, TTL: ttl})
+		m.answerTTL(&Cause{Kind: TTLSuperseded, TTL: ttl})
 		m.wantTTL = ttl
 	}
 	m.ttlCallers = append(m.ttlCallers, ref)
@@ -63,7 +63,7 @@ func (m *Machine) GiveUpTTL(ref Ref) {
 
 // askTTL lets the next message ask for the TTL that is wanted.
 func (m *Machine) askTTL() {
-	if m.line.state != lineUp || m.closing {
+	if m.conn.state != connectionUp || m.closing {
 		return
 	}
 	// A renewal that has not left yet may not count any more.
@@ -97,7 +97,7 @@ func (m *Machine) renewed(x *linkpb.ServerMessage) {
 		ttl = m.answeredTTL
 	}
 	if ttl < ttlMin || ttl > ttlMax {
-		m.failed(nonsense)
+		m.failed(invalidAnswer)
 		return
 	}
 	if !m.window.Ack(x.Renewal, min(ttl, m.wantTTL)) {
@@ -115,12 +115,12 @@ func (m *Machine) renewed(x *linkpb.ServerMessage) {
 		m.answerTTL(nil)
 		return
 	}
-	why := &Why{Kind: TTLKept, TTL: m.wantTTL, Has: ttl}
+	why := &Cause{Kind: TTLUnchanged, TTL: m.wantTTL, Has: ttl}
 	m.wantTTL, m.ttl = ttl, ttl
 	m.answerTTL(why)
 }
 
-func (m *Machine) answerTTL(why *Why) {
+func (m *Machine) answerTTL(why *Cause) {
 	for _, r := range m.ttlCallers {
 		m.answer(r, why)
 	}

@@ -75,13 +75,13 @@ func (a *watches) names() []string { return slices.Sorted(maps.Keys(a.of)) }
 // Observe has an observer told who holds a name, now and at every change.
 func (m *Machine) Observe(o Ref, name string) {
 	if m.closing || m.finished {
-		m.effect(Effect{Do: EndWatch, Ref: o, Why: closed})
+		m.effect(Effect{Kind: EndWatch, Ref: o, Cause: closed})
 		return
 	}
 	w := m.watches.of[name]
 	if w == nil || len(w.observers) == 0 {
 		if n := m.watches.observed; n >= WatchesMax {
-			m.effect(Effect{Do: EndWatch, Ref: o, Why: &Why{Kind: Watches, Names: n}})
+			m.effect(Effect{Kind: EndWatch, Ref: o, Cause: &Cause{Kind: TooManyWatches, Names: n}})
 			return
 		}
 		m.watches.observed++
@@ -93,7 +93,7 @@ func (m *Machine) Observe(o Ref, name string) {
 	}
 	w.add(o)
 	if w.live {
-		m.effect(Effect{Do: Tell, Ref: o, Leader: w.leader})
+		m.effect(Effect{Kind: PublishLeader, Ref: o, Leader: w.leader})
 	}
 }
 
@@ -109,10 +109,10 @@ func (m *Machine) Unobserve(o Ref, name string) {
 	}
 }
 
-// tend asks for what is to be observed and gives up what nobody observes. It
+// syncWatches asks for what is to be observed and gives up what nobody observes. It
 // comes at the end of a turn, so that an observer that leaves and one that comes in
 // the same turn make one observation.
-func (m *Machine) tend() {
+func (m *Machine) syncWatches() {
 	all := &m.watches
 	wanted := all.todo[:0]
 	for _, w := range all.todo {
@@ -126,7 +126,7 @@ func (m *Machine) tend() {
 		}
 	}
 	n := 0
-	if m.line.state == lineUp {
+	if m.conn.state == connectionUp {
 		n = min(len(wanted), watchesAsked-all.open)
 	}
 	for _, w := range wanted[:n] {
@@ -165,7 +165,7 @@ func (m *Machine) unwatch() {
 func every(*watch) bool { return true }
 
 // endWatches tells the observers of some names that it is over.
-func (m *Machine) endWatches(why *Why, which func(*watch) bool) {
+func (m *Machine) endWatches(why *Cause, which func(*watch) bool) {
 	for _, name := range m.watches.names() {
 		if w := m.watches.of[name]; which(w) {
 			m.endWatch(w, why)
@@ -173,9 +173,9 @@ func (m *Machine) endWatches(why *Why, which func(*watch) bool) {
 	}
 }
 
-func (m *Machine) endWatch(w *watch, why *Why) {
+func (m *Machine) endWatch(w *watch, why *Cause) {
 	for _, o := range w.observers {
-		m.effect(Effect{Do: EndWatch, Ref: o, Why: why})
+		m.effect(Effect{Kind: EndWatch, Ref: o, Cause: why})
 	}
 	if len(w.observers) > 0 {
 		m.watches.observed--
@@ -208,6 +208,6 @@ func (m *Machine) observed(x *linkpb.Observed) {
 		m.highest = max(m.highest, w.leader.Token)
 	}
 	for _, o := range w.observers {
-		m.effect(Effect{Do: Tell, Ref: o, Leader: w.leader})
+		m.effect(Effect{Kind: PublishLeader, Ref: o, Leader: w.leader})
 	}
 }

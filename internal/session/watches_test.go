@@ -21,7 +21,7 @@ func TestWhoLeavesMakesRoom(t *testing.T) {
 	s.input([]string{"observe", "name 0"})
 	s.input([]string{"observe", "a"})
 	s.carryOut()
-	refused := func(o *watcher) bool { return o.ended && o.why.Kind == Watches && o.why.Names == WatchesMax }
+	refused := func(o *watcher) bool { return o.ended && o.why.Kind == TooManyWatches && o.why.Names == WatchesMax }
 	last := s.watch[WatchesMax:]
 	if refused(last[0]) || !refused(last[1]) || !refused(last[2]) || refused(last[3]) {
 		t.Errorf("one has left, and %d observe", s.m.watches.observed)

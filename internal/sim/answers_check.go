@@ -13,10 +13,10 @@ import (
 
 // leaves holds an answer against the log when it leaves the server (I3).
 func (r *referee) leaves(s *server, reply *locktable.Reply) {
-	x := s.reign
+	x := s.served
 	r.from[reply.To] = x
 	if !x.misled {
-		r.line.leaves(s, reply)
+		r.waiters.leaves(s, reply)
 	}
 	sent, release := r.question(reply)
 	if end, over := r.deposed[x.tenure]; over && sent > end {
@@ -134,7 +134,7 @@ func (r *referee) alone(q *request) bool {
 }
 
 // right: a grant was logged for all these names after it was asked for.
-func (r *referee) right(l *lease, want *wish, asked time.Duration) {
+func (r *referee) right(l *lease, want *acquireSpec, asked time.Duration) {
 	if r.granter[l.token].misled {
 		return
 	}
@@ -148,7 +148,7 @@ func (r *referee) right(l *lease, want *wish, asked time.Duration) {
 }
 
 func (r *referee) unaryGranted(want *wanted, l *lease) {
-	r.right(l, &want.wish, want.asked)
+	r.right(l, &want.acquireSpec, want.asked)
 }
 
 func (r *referee) unaryRefused(*wanted, locktable.Refused) { r.tally.Refusals++ }

@@ -19,13 +19,13 @@ func drawBounds(p *Plan) {
 // drawOneWay has streams of some worlds lose what goes one way, and that alone.
 func drawOneWay(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeOneWay))
-	if p.Weather == (Weather{}) || r.IntN(4) > 0 {
+	if p.FaultRates == (FaultRates{}) || r.IntN(4) > 0 {
 		return
 	}
 	if r.IntN(3) > 0 {
-		p.Weather.LoseUp = 0.02 * r.Float64()
+		p.FaultRates.LoseUp = 0.02 * r.Float64()
 	}
 	if r.IntN(3) > 0 {
-		p.Weather.LoseDown = 0.02 * r.Float64()
+		p.FaultRates.LoseDown = 0.02 * r.Float64()
 	}
 }

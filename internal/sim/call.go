@@ -26,9 +26,9 @@ type call struct {
 	arrived, ended bool
 	// Of the client: sent is when; got is called once, with nil when no answer
 	// came.
-	sent    time.Duration
-	got     func(x *call, a locktable.Answer)
-	settled bool
+	sent      time.Duration
+	got       func(x *call, a locktable.Answer)
+	completed bool
 }
 
 // send carries a request to a server; got is told the answer, or nil.
@@ -40,31 +40,31 @@ func (c *unaryClient) send(command func(ref locktable.Ref) locktable.Command, wa
 		world: w, client: c, clientLife: c.life, server: s, serverLife: s.life, wait: wait, got: got, sent: w.now,
 	}
 	x.command = command(x)
-	weather := w.weather()
+	weather := w.faultRates()
 	if !s.isolated && !chance(c.network, weather.Lose) {
 		x.toServer(c.delay(), x.arrive)
 	}
 	if chance(c.network, weather.Double) {
 		// Something between client and server sends it once more.
 		y := *x
-		y.got, y.settled = nil, true
+		y.got, y.completed = nil, true
 		y.command = command(&y)
 		y.toServer(c.delay()*2, y.arrive)
 		if a, ok := y.command.(locktable.Acquire); ok {
 			// Nobody is told what comes of it.
-			w.witness.asks(&c.process, &wish{names: a.Names, mode: a.Mode, slots: a.Slots}, a.Try)
+			w.recorder.asks(&c.process, &acquireSpec{names: a.Names, mode: a.Mode, slots: a.Slots}, a.Try)
 		}
 	}
 	w.after(&c.process, patience, func() {
-		if !x.settled {
-			x.settle(nil)
+		if !x.completed {
+			x.complete(nil)
 			x.toServer(between(c.network, 0, time.Second), x.abandon)
 		}
 	})
 }
 
 func (c *unaryClient) delay() time.Duration {
-	if chance(c.network, c.world.weather().Slow) {
+	if chance(c.network, c.world.faultRates().Slow) {
 		return between(c.network, 10*time.Millisecond, 3*time.Second)
 	}
 	return between(c.network, 100*time.Microsecond, 4*time.Millisecond)
@@ -127,7 +127,7 @@ func (x *call) abandon() {
 	}
 	x.alone = true
 	if _, acquire := x.command.(locktable.Acquire); acquire && x.server.serving && !x.server.withdraw(x) {
-		x.server.add([]locktable.Command{locktable.HangUp{Waiter: x}}, nil)
+		x.server.add([]locktable.Command{locktable.DetachWaiter{Waiter: x}}, nil)
 	}
 }
 
@@ -148,20 +148,20 @@ func (x *call) receive(_ uint64, a locktable.Answer) {
 	if no, refused := a.(locktable.Refused); refused && x.overdue && no.Reason == locktable.Cancelled {
 		a = locktable.Refused{Reason: locktable.Held}
 	}
-	if s.isolated || chance(x.client.network, x.world.weather().Lose) {
+	if s.isolated || chance(x.client.network, x.world.faultRates().Lose) {
 		return
 	}
 	x.world.push(event{
-		at: x.world.now + x.client.delay(), who: &x.client.process, life: x.clientLife, do: func() { x.settle(a) },
+		at: x.world.now + x.client.delay(), who: &x.client.process, life: x.clientLife, do: func() { x.complete(a) },
 	})
 }
 
 // lose: the server died with the request.
 func (x *call) lose() { x.answered = true }
 
-func (x *call) settle(a locktable.Answer) {
-	if !x.settled {
-		x.settled = true
+func (x *call) complete(a locktable.Answer) {
+	if !x.completed {
+		x.completed = true
 		x.got(x, a)
 	}
 }

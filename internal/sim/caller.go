@@ -25,8 +25,8 @@ func (k *caller) think() {
 	if c.plan.Eager {
 		pause = between(c.rng, 0, 100*time.Millisecond)
 	}
-	if c.plan.Crowd {
-		pause = between(c.rng, 0, crowdPause)
+	if c.plan.ManyHolders {
+		pause = between(c.rng, 0, manyHoldersPause)
 	}
 	c.world.after(&c.process, pause, func() {
 		if k.cycle == mine {
@@ -42,7 +42,7 @@ func (k *caller) begin() {
 		c.done++
 		return
 	}
-	r := &request{caller: k, wish: c.wishes(), try: c.rng.IntN(4) == 0}
+	r := &request{caller: k, acquireSpec: c.wishes(), try: c.rng.IntN(4) == 0}
 	k.request = r
 	c.asksFor(r)
 	if c.rng.IntN(5) > 0 {
@@ -62,20 +62,20 @@ func (k *caller) giveUp() {
 	if r == nil || k.lease != nil {
 		return
 	}
-	c.world.tell(c.name, "gives up request %d for %s", r.number, r.name())
+	c.world.note(c.name, "gives up request %d for %s", r.number, r.name())
 	c.forget(r)
 	k.think()
 }
 
 func (k *caller) granted(l *lease) {
 	c := k.client
-	c.world.tell(c.name, "is granted %s with token %d", l.name, l.token)
+	c.world.note(c.name, "is granted %s with token %d", l.name, l.token)
 	k.lease = l
 	k.work = &work{
 		world: c.world, lease: l, rng: c.rng, careless: c.plan.Careless, writes: c.rng.IntN(c.plan.Writes + 1),
 		over: k.release,
 	}
-	if c.plan.Crowd {
+	if c.plan.ManyHolders {
 		k.holds()
 		return
 	}
@@ -110,7 +110,7 @@ func (k *caller) release() {
 		return
 	}
 	k.lease.releasing = true
-	k.client.world.tell(k.client.name, "releases token %d of %s", k.lease.token, k.lease.name)
+	k.client.world.note(k.client.name, "releases token %d of %s", k.lease.token, k.lease.name)
 	k.client.asksFor(&request{caller: k, lease: k.lease})
 }
 

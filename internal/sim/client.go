@@ -50,7 +50,7 @@ type client struct {
 
 // request is what a caller asked and was not told yet.
 type request struct {
-	wish
+	acquireSpec
 	try bool
 	// handle is the machine's, for an acquire.
 	handle *session.Request
@@ -155,10 +155,10 @@ func (c *client) start() {
 
 // crash forgets everything; a new process begins after a while.
 func (c *client) crash(down time.Duration) {
-	c.world.tell(c.name, "crashes")
+	c.world.note(c.name, "crashes")
 	c.world.referee.dies(c)
 	if c.stream != nil {
-		c.stream.hangUp()
+		c.stream.closeFromClient()
 	}
 	for _, l := range c.leases {
 		l.ended = true
@@ -238,7 +238,7 @@ func (c *client) carryOut() {
 
 // greeted: a stream is there again.
 func (c *client) greeted() {
-	c.world.tell(c.name, "is welcome at %s", c.stream.server.name)
+	c.world.note(c.name, "is welcome at %s", c.stream.server.name)
 	for _, k := range c.callers {
 		if c.plan.Fickle && c.rng.IntN(2) == 0 {
 			k.giveUp()
@@ -249,16 +249,16 @@ func (c *client) greeted() {
 // lost gives up what belonged to a session.
 func (c *client) lost(why string) {
 	w := c.world
-	w.tell(c.name, "loses its session: %s", why)
+	w.note(c.name, "loses its session: %s", why)
 	w.referee.spares(c)
-	w.witness.loses(&c.process)
+	w.recorder.loses(&c.process)
 	c.session = locktable.ID{}
 }
 
 // ended: a lease is over.
 func (c *client) ended(l *lease, released bool) {
 	if !released {
-		c.world.tell(c.name, "loses token %d of %s", l.token, l.name)
+		c.world.note(c.name, "loses token %d of %s", l.token, l.name)
 	}
 	l.ended = true
 	c.leases = slices.DeleteFunc(c.leases, func(x *lease) bool { return x == l })

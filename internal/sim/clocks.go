@@ -136,7 +136,7 @@ func (p *Plan) wildClocks(r *rand.Rand) {
 	p.Faults = nil
 	for range 4 + r.IntN(5) {
 		p.Faults = append(p.Faults, Fault{
-			Kind: PauseClient, Target: r.IntN(len(p.Clients)), At: between(r, 2*time.Second, p.Calm), For: between(r, time.Second, 8*time.Second),
+			Kind: PauseClient, Target: r.IntN(len(p.Clients)), At: between(r, 2*time.Second, p.FaultsEnd), For: between(r, time.Second, 8*time.Second),
 		})
 	}
 }

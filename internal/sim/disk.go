@@ -40,13 +40,13 @@ var _ kvlog.KV = cable{}
 
 // Txn sends a transaction and waits for its answer.
 func (x cable) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
-	f, err := x.fiber(ctx)
+	f, err := x.coroutine(ctx)
 	if err != nil {
 		return kvlog.Result{}, err
 	}
 	w := x.server.world
 	d := w.disk
-	if t.Writes() && chance(d.rng, d.weather().Repeat) {
+	if t.Writes() && chance(d.rng, d.faultRates().Repeat) {
 		late := pick(d.rng, 500*time.Millisecond, 3*time.Second, 20*time.Second)
 		w.at(w.now+between(d.rng, time.Millisecond, late), func() { d.repeat(x.server.name, t) })
 	}
@@ -59,7 +59,7 @@ func (x cable) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 
 // Range reads keys.
 func (x cable) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
-	f, err := x.fiber(ctx)
+	f, err := x.coroutine(ctx)
 	if err != nil {
 		return kvlog.Page{}, err
 	}
@@ -78,7 +78,7 @@ func (x cable) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 // Compact is not needed in a world as short as this.
 func (x cable) Compact(context.Context, int64) error { return nil }
 
-func (x cable) fiber(ctx context.Context) (*fiber, error) {
+func (x cable) coroutine(ctx context.Context) (*coroutine, error) {
 	f := x.server.world.running
 	if f.ended {
 		return nil, context.Canceled
@@ -95,8 +95,8 @@ type outcome struct {
 
 // carry takes a request to the disk and the answer back, as far as the weather
 // lets it. Whatever becomes of it, the fiber goes on after a while.
-func (d *disk) carry(s *server, f *fiber, do func() outcome) {
-	w, weather, life := d.world, d.weather(), s.life
+func (d *disk) carry(s *server, f *coroutine, do func() outcome) {
+	w, weather, life := d.world, d.faultRates(), s.life
 	f.asked++
 	ticket := f.asked
 	settle := func(o outcome) {
@@ -148,7 +148,7 @@ func (d *disk) land(who string, t kvlog.Txn) (o outcome) {
 	}
 	o.result, o.err = d.Disk.Txn(context.Background(), t)
 	if t.Writes() && t.What != kvlog.WhatBeat {
-		d.world.tell("disk", "%s of %s %s: %v", t.What, who, target(t), o.result.OK)
+		d.world.note("disk", "%s of %s %s: %v", t.What, who, target(t), o.result.OK)
 	}
 	if o.err == nil {
 		d.world.referee.landed(t, o.result)
@@ -159,10 +159,10 @@ func (d *disk) land(who string, t kvlog.Txn) (o outcome) {
 // target is the last key that a transaction writes.
 func target(t kvlog.Txn) string { return t.Then[len(t.Then)-1].Key }
 
-func (d *disk) weather() Weather { return d.world.weather() }
+func (d *disk) faultRates() FaultRates { return d.world.faultRates() }
 
 // delay is the time to the disk or back: mostly short.
-func (d *disk) delay(x Weather) time.Duration {
+func (d *disk) delay(x FaultRates) time.Duration {
 	if chance(d.rng, x.SlowStore) {
 		return between(d.rng, 5*time.Millisecond, 1200*time.Millisecond)
 	}

@@ -15,56 +15,56 @@ import (
 // effect carries out one thing that the machine wants.
 func (c *client) effect(e *session.Effect) {
 	w := c.world
-	switch e.Do {
-	case session.Answer:
+	switch e.Kind {
+	case session.AnswerCall:
 		if r, asked := e.Ref.(*request); asked {
-			c.answered(r, e.Why)
+			c.answered(r, e.Cause)
 		}
-	case session.Grant:
+	case session.GrantLease:
 		c.granted(e.Ref.(*request), e.Lease)
-	case session.Meet:
-		if r := e.Ref.(*request); e.Why != nil {
-			w.tell(c.name, "is told that #%d has to wait: %s", r.number, e.Why.Refused.Message)
+	case session.ReportBlocked:
+		if r := e.Ref.(*request); e.Cause != nil {
+			w.note(c.name, "is told that #%d has to wait: %s", r.number, e.Cause.Refused.Message)
 			// Asked again later; it was told.
 			r.sent = 0
 		}
-	case session.End:
+	case session.EndLease:
 		if l, mine := e.Lease.Of.(*lease); mine {
-			c.ended(l, e.Why.Kind == session.Released)
+			c.ended(l, e.Cause.Kind == session.Released)
 		}
-	case session.Yield:
+	case session.RequestRelease:
 		if l, mine := e.Lease.Of.(*lease); mine {
 			l.breaking = true
 		}
-	case session.Trust:
+	case session.ExtendTrust:
 		c.deadline = e.Deadline
 		w.referee.believes(c, c.session)
-	case session.Begin:
+	case session.BeginSession:
 		c.deadline = session.Deadline{}
-	case session.Opened:
+	case session.SessionOpened:
 		c.session = idOf(c.machine.Session())
-	case session.HangUp:
+	case session.CloseStream:
 		if c.stream != nil {
-			c.stream.hangUp()
+			c.stream.closeFromClient()
 			c.stream = nil
 		}
 	case session.Dial:
 		c.dial(e.Attempt)
-	case session.Tell:
+	case session.PublishLeader:
 		c.seen[e.Ref.(*observer).name] = e.Leader.Token
-	case session.Happen:
+	case session.EmitEvent:
 		c.happens(e.Event)
-	case session.EndWatch, session.Trace:
+	case session.EndWatch, session.TraceRequest:
 		// Nothing in a world depends on it.
 	default:
-		c.world.fail("session", "%s is to do %d, which nobody knows", c.name, e.Do)
+		c.world.fail("session", "%s is to do %d, which nobody knows", c.name, e.Kind)
 	}
 }
 
 func (c *client) happens(e *session.Event) {
 	switch e.Kind {
 	case session.Lost:
-		c.lost(lostBy[e.Why.Kind])
+		c.lost(lostBy[e.Cause.Kind])
 	case session.RolledBack:
 		if r := c.world.referee; !r.rolled {
 			c.world.fail("I1", "%s is told that the store was rolled back, and it was not", c.name)
@@ -72,9 +72,9 @@ func (c *client) happens(e *session.Event) {
 	}
 }
 
-var lostBy = map[session.Kind]string{
-	session.Overdue: "its deadline has passed", session.Gone: "the server says that it is gone",
-	session.Copied: "another stream has it",
+var lostBy = map[session.CauseKind]string{
+	session.DeadlinePassed: "its deadline has passed", session.Gone: "the server says that it is gone",
+	session.SessionCopied: "another stream has it",
 }
 
 // dial begins an attempt.
@@ -106,13 +106,13 @@ func (c *client) notes(m *linkpb.ClientMessage) {
 	for _, x := range m.Requests {
 		for _, r := range c.requests {
 			if r.is(x) {
-				w.tell(c.name, "asks #%d for %s, under ticket %v, in place of #%d", x.Number, r.name(), r.ticket(), x.GetAcquire().GetReplaces())
+				w.note(c.name, "asks #%d for %s, under ticket %v, in place of #%d", x.Number, r.name(), r.ticket(), x.GetAcquire().GetReplaces())
 				r.number, r.sent = x.Number, w.now
 				if r.session != c.session {
 					r.session, r.granted = c.session, false
 				}
 				if r.lease == nil {
-					w.referee.line.asks(r)
+					w.referee.waiters.asks(r)
 				}
 			}
 		}
@@ -149,21 +149,21 @@ func (c *client) asksFor(r *request) {
 		case r.lease != nil:
 			m.Release(r, r.lease.of)
 		case r.caller.request == r:
-			r.handle = m.Acquire(r, r.wish.acquire(r.try))
+			r.handle = m.Acquire(r, r.acquireSpec.acquire(r.try))
 		}
 	})
 }
 
 // note has the witness note a request.
 func (c *client) note(r *request) []*Act {
-	x := c.world.witness
+	x := c.world.recorder
 	switch {
 	case r.check:
 		return x.asksAbout(&c.process, r.lease, VerbCheck)
 	case r.lease != nil:
 		return x.asksAbout(&c.process, r.lease, VerbRelease)
 	}
-	return x.asks(&c.process, &r.wish, r.try)
+	return x.asks(&c.process, &r.acquireSpec, r.try)
 }
 
 // forget gives up an acquire.
@@ -177,7 +177,7 @@ func (c *client) granted(r *request, of *session.Lease) {
 	w := c.world
 	c.remove(r)
 	if r.caller.request != r {
-		c.machine.Disown(of)
+		c.machine.ReleaseUnclaimed(of)
 		return
 	}
 	l := &lease{of: of, name: r.name(), mode: r.mode, token: of.Token, holder: c, session: c.session}
@@ -186,20 +186,20 @@ func (c *client) granted(r *request, of *session.Lease) {
 	}
 	of.Of = l
 	w.referee.answered(c, r, locktable.Granted{Token: l.token})
-	w.referee.right(l, &r.wish, r.asked)
-	w.witness.granted(r.acts, l)
+	w.referee.right(l, &r.acquireSpec, r.asked)
+	w.recorder.granted(r.acts, l)
 	c.leases = append(c.leases, l)
 	w.referee.holds(l)
 	r.caller.granted(l)
 }
 
 // answered takes an answer that is no lease.
-func (c *client) answered(r *request, why *session.Why) {
+func (c *client) answered(r *request, why *session.Cause) {
 	w := c.world
 	c.remove(r)
 	if why == nil {
 		w.referee.answered(c, r, locktable.Done{})
-		w.witness.told(r.acts, r.lease, Done)
+		w.recorder.returned(r.acts, r.lease, Done)
 		if r.check {
 			r.caller.checked(r, true)
 			return
@@ -213,11 +213,11 @@ func (c *client) answered(r *request, why *session.Why) {
 		w.referee.answered(c, r, no)
 	}
 	if r.lease != nil && no.Reason == locktable.Gone {
-		w.witness.told(r.acts, r.lease, Gone)
+		w.recorder.returned(r.acts, r.lease, Gone)
 	}
 	switch {
 	case r.lease == nil:
-		w.witness.refused(r.acts, no)
+		w.recorder.refused(r.acts, no)
 		r.caller.refused(r)
 	case r.check:
 		r.caller.checked(r, false)
@@ -229,7 +229,7 @@ func (c *client) answered(r *request, why *session.Why) {
 
 // refusedOf is the server's refusal in the lock table's words; zero when no server
 // refused.
-func refusedOf(why *session.Why) locktable.Refused {
+func refusedOf(why *session.Cause) locktable.Refused {
 	if why.Kind == session.Gone {
 		return locktable.Refused{Reason: locktable.Gone}
 	}

@@ -16,7 +16,7 @@ import (
 // audit looks, once clients begin nothing new, whether everybody is served and
 // nothing is left behind.
 func (w *World) audit() {
-	why := w.unserved()
+	why := w.pendingWork()
 	switch {
 	case why == "":
 		w.ended = true
@@ -28,8 +28,8 @@ func (w *World) audit() {
 	}
 }
 
-// unserved names what keeps the world from ending.
-func (w *World) unserved() string {
+// pendingWork names what keeps the world from ending.
+func (w *World) pendingWork() string {
 	for _, c := range w.clients {
 		if c.done < c.plan.Callers {
 			for _, k := range c.callers {
@@ -82,7 +82,7 @@ func (w *World) unserved() string {
 // active is the server whose tenure is in force, if it serves.
 func (w *World) active() *server {
 	for _, s := range w.servers {
-		if s.serving && s.reign == w.referee.current() {
+		if s.serving && s.served == w.referee.current() {
 			return s
 		}
 	}
@@ -92,7 +92,7 @@ func (w *World) active() *server {
 // compareAll holds the table of the active server, which has nothing under way, against
 // the whole log, unless it has lost some of that and does not know it yet.
 func (r *referee) compareAll() {
-	if s := r.world.active(); s != nil && !s.reign.misled {
+	if s := r.world.active(); s != nil && !s.served.misled {
 		r.compare(s, len(r.log), "at the end")
 	}
 }
@@ -114,7 +114,7 @@ func (r *referee) compare(s *server, batches int, when string) {
 			return
 		}
 	}
-	rebuilt.Settle()
+	rebuilt.FinishReplay()
 	if a, b, same := equal(s.core.Table().Freeze(locktable.Now{}), rebuilt.Freeze(locktable.Now{})); !same {
 		r.world.fail("I9", "%s: %s has %v, and the log gives %v", when, s.name, a, b)
 	}
@@ -162,7 +162,7 @@ func (w *World) breakLease(name string, force bool) {
 	w.after(&s.process, time.Millisecond, func() {
 		if s.serving {
 			if force {
-				w.witness.breaks(x)
+				w.recorder.breaks(x)
 			}
 			s.add([]locktable.Command{locktable.Break{Ref: nobody{}, Name: name, Token: x.token, Reason: "drill", Now: force}}, nil)
 		}

@@ -90,7 +90,7 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 		if len(liked) == 0 {
 			break
 		}
-		f := Fault{Kind: liked[r.IntN(len(liked))], At: between(r, time.Second, p.Calm-time.Second)}
+		f := Fault{Kind: liked[r.IntN(len(liked))], At: between(r, time.Second, p.FaultsEnd-time.Second)}
 		switch f.Kind {
 		case PauseServer, SuspendServer, CrashServer, StopServer, CutServer, IsolateServer:
 			f.Target = r.IntN(p.Servers)
@@ -118,7 +118,7 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 		if f.Kind == RollBack && r.IntN(2) == 0 {
 			f.For = between(r, time.Millisecond, 300*time.Millisecond)
 		}
-		f.For = min(f.For, p.Calm-f.At)
+		f.For = min(f.For, p.FaultsEnd-f.At)
 		all = append(all, f)
 	}
 	return all
@@ -133,7 +133,7 @@ func (w *World) strike(f Fault) {
 		}
 		f.Target = s.id
 	}
-	w.tell("fault", "%v", f)
+	w.note("fault", "%v", f)
 	until := func(undo func()) { w.at(w.now+f.For, undo) }
 	switch f.Kind {
 	case PauseServer:
@@ -190,8 +190,8 @@ func (w *World) hit(f Fault, p *process, crash func(time.Duration)) {
 
 // mend ends every fault for good.
 func (w *World) mend() {
-	w.tell("world", "faults are over")
-	w.calm = true
+	w.note("world", "faults are over")
+	w.faultsOver = true
 	w.disk.down = false
 	w.disk.fill(false)
 	w.disk.tight = false
@@ -210,10 +210,10 @@ func (w *World) suspend(p *process, d time.Duration) {
 	w.freeze(p, d)
 }
 
-// weather is what it is until the faults are over.
-func (w *World) weather() Weather {
-	if w.calm {
-		return Weather{}
+// faultRates is what it is until the faults are over.
+func (w *World) faultRates() FaultRates {
+	if w.faultsOver {
+		return FaultRates{}
 	}
-	return w.plan.Weather
+	return w.plan.FaultRates
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// toldMax is how long an acquire may go without an answer on a full store, from
+	// refusalMax is how long an acquire may go without an answer on a full store, from
 	// when its server knows.
-	toldMax = 1500 * time.Millisecond
+	refusalMax = 1500 * time.Millisecond
 	// knownAfter is for what was on its way when the server learnt it.
 	knownAfter = 300 * time.Millisecond
 )
@@ -23,13 +23,13 @@ func drawFull(p *Plan) {
 	if r.IntN(14) > 0 || p.Wild || p.rollsBack() || p.Modes != nil && p.Modes.Row {
 		return
 	}
-	p.Full, p.Hasty, p.Weather, p.Faults = true, false, Weather{}, nil
+	p.Full, p.Hasty, p.FaultRates, p.Faults = true, false, FaultRates{}, nil
 	for i := range p.Clients {
 		// Another TTL is a record of the session.
 		p.Clients[i].Restless = false
 	}
-	for at := between(r, 2*time.Second, 5*time.Second); at < p.Calm-2*time.Second; {
-		d := min(between(r, 2*time.Second, 12*time.Second), p.Calm-at)
+	for at := between(r, 2*time.Second, 5*time.Second); at < p.FaultsEnd-2*time.Second; {
+		d := min(between(r, 2*time.Second, 12*time.Second), p.FaultsEnd-at)
 		p.Faults = append(p.Faults, Fault{Kind: StoreFull, At: at, For: d})
 		at += d + between(r, 2*time.Second, 8*time.Second)
 	}
@@ -39,7 +39,7 @@ func drawFull(p *Plan) {
 func (d *disk) fill(full bool) {
 	w := d.world
 	if d.full && !full {
-		w.referee.told()
+		w.referee.refusedInTime()
 	}
 	d.full = full
 	d.SetFull(full)
@@ -59,9 +59,9 @@ func (r *referee) spares(c *client) {
 	}
 }
 
-// told: on a full store, with nothing else wrong, acquires are refused and do not
+// refusedInTime: on a full store, with nothing else wrong, acquires are refused and do not
 // hang.
-func (r *referee) told() {
+func (r *referee) refusedInTime() {
 	w := r.world
 	if !w.plan.Full {
 		return
@@ -72,7 +72,7 @@ func (r *referee) told() {
 				continue
 			}
 			s := c.stream.server
-			if s.fullSince != 0 && q.sent > s.fullSince+knownAfter && w.now > q.sent+toldMax {
+			if s.fullSince != 0 && q.sent > s.fullSince+knownAfter && w.now > q.sent+refusalMax {
 				w.fail("full", "%s asked %s for %s at %v, on a store that is full since %v, and is told nothing", c.name, s.name, q.name(), q.sent, s.fullSince)
 			}
 		}

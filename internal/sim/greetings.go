@@ -15,8 +15,8 @@ func drawGreetings(p *Plan) {
 	switch {
 	case r.IntN(10) == 0 && !p.rollsBack():
 		p.overtakenGreetings(r)
-	case p.Weather != (Weather{}) && r.IntN(2) == 0:
-		p.Weather.Late = 0.3 * r.Float64()
+	case p.FaultRates != (FaultRates{}) && r.IntN(2) == 0:
+		p.FaultRates.Late = 0.3 * r.Float64()
 	}
 }
 
@@ -28,13 +28,13 @@ func (p *Plan) overtakenGreetings(r *rand.Rand) {
 	for len(p.Drifts) < p.Servers+len(p.Clients)+len(p.Unary) {
 		p.Drifts = append(p.Drifts, Drift{})
 	}
-	p.Weather = Weather{Cut: 0.01 + 0.04*r.Float64(), Late: 0.3 + 0.5*r.Float64()}
+	p.FaultRates = FaultRates{Cut: 0.01 + 0.04*r.Float64(), Late: 0.3 + 0.5*r.Float64()}
 	for i := range p.Clients {
 		c := &p.Clients[i]
 		c.TTL, c.Writes = between(r, 8*time.Second, 15*time.Second).Round(time.Millisecond), c.Writes+8
 	}
 	p.Faults = nil
-	for at := between(r, 3*time.Second, 6*time.Second); at < p.Calm-time.Second; at += between(r, 2*time.Second, 6*time.Second) {
+	for at := between(r, 3*time.Second, 6*time.Second); at < p.FaultsEnd-time.Second; at += between(r, 2*time.Second, 6*time.Second) {
 		p.Faults = append(p.Faults, Fault{
 			Kind: pick(r, CutServer, PauseServer, SuspendServer, StopServer), Target: activeServer, At: at,
 			For: between(r, 1500*time.Millisecond, 5*time.Second),

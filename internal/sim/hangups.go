@@ -30,7 +30,7 @@ func drawHangUps(p *Plan) {
 // patience is how long the caller leaves its connection open, and whether it cuts it
 // before it is answered for sure.
 func (c *unaryClient) patience(want *wanted) (d time.Duration, cuts bool) {
-	if !c.plan.HangsUp || want.wait == 0 || c.world.calm || c.whims.IntN(3) == 0 {
+	if !c.plan.HangsUp || want.wait == 0 || c.world.faultsOver || c.whims.IntN(3) == 0 {
 		return want.wait + 2*time.Second, false
 	}
 	return between(c.whims, time.Millisecond, min(want.wait, pick(c.whims, 300*time.Millisecond, 3*time.Second))), true
@@ -50,7 +50,7 @@ const keptFor = locktable.PlaceKept - 100*time.Millisecond
 // now nothing is granted any more, until it asks again under another lease's id.
 func (r *referee) hangsUp(urgent []locktable.Command) {
 	for _, c := range urgent {
-		h, ok := c.(locktable.HangUp)
+		h, ok := c.(locktable.DetachWaiter)
 		if !ok {
 			continue
 		}

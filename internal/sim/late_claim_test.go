@@ -15,12 +15,12 @@ func TestClaimAnsweredAfterTheNextTakeOver(t *testing.T) {
 	stale := 0
 	for seed := range uint64(worlds) {
 		w := newWorld(Plan{
-			Seed: seed, Servers: 2, Hasty: true, ActiveTTL: activeTTL, Names: 1, Calm: 12 * time.Second, Stop: 14 * time.Second, End: time.Minute,
+			Seed: seed, Servers: 2, Hasty: true, ActiveTTL: activeTTL, Names: 1, FaultsEnd: 12 * time.Second, Stop: 14 * time.Second, End: time.Minute,
 			Clients: []ClientPlan{
 				{ID: 0, TTL: 3 * time.Second, Callers: 3, Eager: true, Writes: 1},
 				{ID: 1, TTL: 3 * time.Second, Callers: 3, Eager: true, Writes: 1},
 			},
-			Weather:       Weather{SlowStore: 0.1},
+			FaultRates:    FaultRates{SlowStore: 0.1},
 			SnapshotEvery: 1000,
 			Faults:        []Fault{{Kind: CrashServer, Target: 1, For: 100 * time.Millisecond}},
 		})

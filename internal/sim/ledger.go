@@ -179,7 +179,7 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 	}
 	l.fits(x)
 	l.open(x)
-	r.line.granted(e, x)
+	r.waiters.granted(e, x)
 	s := l.sessions[session]
 	if s == nil || s.over {
 		w.fail("I7", "token %d of %s is granted to a session that does not live", x.token, x.name)

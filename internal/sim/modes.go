@@ -45,7 +45,7 @@ func drawModes(p *Plan) {
 	}
 	if r.IntN(8) == 0 {
 		for range 1 + r.IntN(3) {
-			p.Faults = append(p.Faults, Fault{Kind: StoreTight, At: between(r, time.Second, p.Calm), For: between(r, time.Second, 6*time.Second)})
+			p.Faults = append(p.Faults, Fault{Kind: StoreTight, At: between(r, time.Second, p.FaultsEnd), For: between(r, time.Second, 6*time.Second)})
 		}
 	}
 	some := func(most float64) float64 { return pick(r, 0, most/2, most) }
@@ -59,7 +59,7 @@ func drawModes(p *Plan) {
 	}
 	for range r.IntN(5) {
 		kind := pick(r, Break, ForceBreak)
-		p.Faults = append(p.Faults, Fault{Kind: kind, At: between(r, time.Second, p.Calm), Target: r.IntN(p.Names)})
+		p.Faults = append(p.Faults, Fault{Kind: kind, At: between(r, time.Second, p.FaultsEnd), Target: r.IntN(p.Names)})
 	}
 }
 
@@ -67,9 +67,9 @@ func drawModes(p *Plan) {
 // a client dies early.
 func (p *Plan) takeOversInARow(r *rand.Rand) {
 	p.Modes = &Modes{Slots: make([]uint32, p.Names), Row: true}
-	p.Servers, p.ActiveTTL, p.Weather = 2+r.IntN(2), time.Second, Weather{}
-	p.Calm = 40 * time.Second
-	p.Stop, p.End = p.Calm+6*time.Second, p.Calm+66*time.Second
+	p.Servers, p.ActiveTTL, p.FaultRates = 2+r.IntN(2), time.Second, FaultRates{}
+	p.FaultsEnd = 40 * time.Second
+	p.Stop, p.End = p.FaultsEnd+6*time.Second, p.FaultsEnd+66*time.Second
 	p.Clients[0].TTL = between(r, 4*time.Second, 6*time.Second)
 	p.Faults = []Fault{{Kind: CrashClient, Target: p.Clients[0].ID, At: between(r, time.Second, 3*time.Second), For: 36 * time.Second}}
 	gap := between(r, 2700*time.Millisecond, 9*time.Second)
@@ -80,19 +80,19 @@ func (p *Plan) takeOversInARow(r *rand.Rand) {
 	case 1:
 		// So long that its first silence in each tenure is little of it.
 		p.Clients[0].TTL, gap = between(r, 22*time.Second, 25*time.Second), between(r, 11500*time.Millisecond, 12500*time.Millisecond)
-		p.Calm = 6*gap + 3*time.Second
-		p.Stop, p.End = p.Calm+6*time.Second, p.Calm+66*time.Second
+		p.FaultsEnd = 6*gap + 3*time.Second
+		p.Stop, p.End = p.FaultsEnd+6*time.Second, p.FaultsEnd+66*time.Second
 		p.Faults[0].At, p.Faults[0].For = gap-between(r, time.Second, 4*time.Second), 5*gap
 	}
-	for at := gap; at < p.Calm-time.Second; at += gap {
+	for at := gap; at < p.FaultsEnd-time.Second; at += gap {
 		for target := range p.Servers {
 			p.Faults = append(p.Faults, Fault{Kind: StopServer, Target: target, At: at, For: 100 * time.Millisecond})
 		}
 	}
 }
 
-// wish is what an acquire asks for.
-type wish struct {
+// acquireSpec is what an acquire asks for.
+type acquireSpec struct {
 	names []string
 	mode  locktable.Mode
 	slots uint32
@@ -100,13 +100,13 @@ type wish struct {
 	value []byte
 }
 
-func (x *wish) name() string { return strings.Join(x.names, "+") }
+func (x *acquireSpec) name() string { return strings.Join(x.names, "+") }
 
-// wish draws what somebody asks for.
-func (p *Plan) wish(r *rand.Rand) wish {
+// acquireSpec draws what somebody asks for.
+func (p *Plan) acquireSpec(r *rand.Rand) acquireSpec {
 	all := p.names()
 	at := r.IntN(len(all))
-	x := wish{names: []string{all[at]}}
+	x := acquireSpec{names: []string{all[at]}}
 	m := p.Modes
 	if m == nil || m.Row {
 		return x
@@ -135,14 +135,14 @@ func (p *Plan) wish(r *rand.Rand) wish {
 }
 
 // ask fills in an acquire.
-func (x *wish) ask(a locktable.Acquire) locktable.Acquire {
+func (x *acquireSpec) ask(a locktable.Acquire) locktable.Acquire {
 	a.Names, a.Mode, a.Slots, a.LockDelay, a.Value = x.names, x.mode, x.slots, x.delay, x.value
 	return a
 }
 
-// line is the resource that guards one name of a lease: a slot has one of its
+// guardResource is the resource that guards one name of a lease: a slot has one of its
 // own.
-func line(name string, slot uint32) string {
+func guardResource(name string, slot uint32) string {
 	if slot == 0 {
 		return name
 	}
@@ -223,8 +223,8 @@ var modeOf = map[recordpb.Mode]locktable.Mode{
 }
 
 // acquire is a wish as the SDK has it.
-func (x *wish) acquire(try bool) *session.Wish {
-	return &session.Wish{
+func (x *acquireSpec) acquire(try bool) *session.AcquireSpec {
+	return &session.AcquireSpec{
 		Names: x.names, Shared: x.mode == locktable.Shared, Slots: int(x.slots), Value: x.value, LockDelay: x.delay, Try: try,
 	}
 }

@@ -11,8 +11,8 @@ import (
 type observers struct {
 	referee *referee
 	firsts  map[string][]guard.Token
-	// told is how far each watch has come.
-	told map[watch]told
+	// state is how far each watch has come.
+	state map[watch]observedState
 }
 
 type watch struct {
@@ -20,14 +20,14 @@ type watch struct {
 	name string
 }
 
-// told: the present holder is the one at place, or none of those before it.
-type told struct {
+// observedState: the present holder is the one at place, or none of those before it.
+type observedState struct {
 	place int
 	any   bool
 }
 
 func newObservers(r *referee) observers {
-	return observers{referee: r, firsts: map[string][]guard.Token{}, told: map[watch]told{}}
+	return observers{referee: r, firsts: map[string][]guard.Token{}, state: map[watch]observedState{}}
 }
 
 // changed takes in that the log has gone on.
@@ -65,14 +65,14 @@ func (l *ledger) first(name string) guard.Token {
 // asks takes in that a stream asks to be told: what was so before does not
 // answer it.
 func (o *observers) asks(x *stream, name string) {
-	o.told[watch{x, name}] = told{place: max(len(o.firsts[name])-1, 0)}
+	o.state[watch{x, name}] = observedState{place: max(len(o.firsts[name])-1, 0)}
 }
 
 // leaves holds what a server tells against the log.
 func (o *observers) leaves(s *server, x *stream, a locktable.Observed) {
 	r, of := o.referee, watch{x, a.Name}
-	last, asked := o.told[of]
-	if s.reign.misled || !asked {
+	last, asked := o.state[of]
+	if s.served.misled || !asked {
 		return
 	}
 	from := last.place
@@ -81,7 +81,7 @@ func (o *observers) leaves(s *server, x *stream, a locktable.Observed) {
 	}
 	for i, all := from, o.firsts[a.Name]; i < len(all); i++ {
 		if all[i] == a.Token {
-			o.told[of] = told{i, true}
+			o.state[of] = observedState{i, true}
 			r.tally.Observed++
 			return
 		}

@@ -22,10 +22,10 @@ type Plan struct {
 	Clients    []ClientPlan
 	Unary      []ClientPlan
 	Faults     []Fault
-	Weather    Weather
-	// Calm is when faults end, Stop when clients begin nothing new, End when
+	FaultRates FaultRates
+	// FaultsEnd is when faults end, Stop when clients begin nothing new, End when
 	// everybody must have been served.
-	Calm, Stop, End time.Duration
+	FaultsEnd, Stop, End time.Duration
 	// Spread is how far the numbers of a client's unfinished requests may lie apart
 	// before its waiters are renumbered; 0: as far as the SDK has it.
 	Spread uint64
@@ -69,15 +69,15 @@ type ClientPlan struct {
 	Writes int
 	// Restless clients ask for another TTL now and then.
 	Restless bool
-	// Crowd: its callers all want a slot of the first name, and hold it for long.
-	Crowd bool
+	// ManyHolders: its callers all want a slot of the first name, and hold it for long.
+	ManyHolders bool
 	// HangsUp: without a stream, it cuts connections on which it waits for its turn.
 	HangsUp bool
 }
 
-// Weather is how bad network and store are while they are bad; every field is
+// FaultRates is how bad network and store are while they are bad; every field is
 // the chance of one message or transaction.
-type Weather struct {
+type FaultRates struct {
 	// LoseRequest and LoseAnswer of the store; Repeat lands a write once more,
 	// up to 20 s later; SlowStore holds either way for up to 1.2 s.
 	LoseRequest, LoseAnswer, Repeat, SlowStore float64
@@ -103,7 +103,7 @@ const (
 	purposeStores
 	purposeActiveTTLs
 	purposeFull
-	purposeCrowd
+	purposeManyHolders
 	purposeGreetings
 	purposeBounds
 	purposeWallSteps
@@ -124,12 +124,12 @@ func Draw(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, purposePlan))
 	p := Plan{
 		Seed: seed, Servers: 1 + r.IntN(3), ActiveTTL: time.Duration(1+r.IntN(3)) * time.Second, Names: 1 + r.IntN(2),
-		Calm: between(r, 12*time.Second, 40*time.Second), SnapshotEvery: 5 + r.IntN(100),
+		FaultsEnd: between(r, 12*time.Second, 40*time.Second), SnapshotEvery: 5 + r.IntN(100),
 	}
 	if r.IntN(3) == 0 {
 		p.SnapshotEvery = 2 + r.IntN(6)
 	}
-	p.Stop = p.Calm + 6*time.Second
+	p.Stop = p.FaultsEnd + 6*time.Second
 	p.End = p.Stop + 60*time.Second
 	for i := range 1 + r.IntN(4) {
 		p.Clients = append(p.Clients, drawClient(r, i))
@@ -137,7 +137,7 @@ func Draw(seed uint64) Plan {
 	for i := range r.IntN(3) {
 		p.Unary = append(p.Unary, drawClient(r, i))
 	}
-	p.Weather = drawWeather(r)
+	p.FaultRates = drawFaultRates(r)
 	drift := Drift{PPM: pick(r, 0, 100, 1000), Shape: Shape(r.IntN(int(shapes))), Step: between(r, time.Second, 30*time.Second)}
 	p.Faults = drawFaults(r, &p)
 	for range p.Servers + len(p.Clients) + len(p.Unary) {
@@ -152,7 +152,7 @@ func Draw(seed uint64) Plan {
 	drawStores(&p)
 	drawActiveTTLs(&p)
 	drawFull(&p)
-	drawCrowd(&p)
+	drawManyHolders(&p)
 	drawGreetings(&p)
 	drawBounds(&p)
 	drawWallSteps(&p)
@@ -190,9 +190,9 @@ func (p *Plan) activeTTL(server int) time.Duration {
 // is published while the next is taken; and it has some standbys be hasty.
 func drawStores(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeStores))
-	if p.SnapshotEvery < 8 && p.Weather != (Weather{}) && r.IntN(2) == 0 {
+	if p.SnapshotEvery < 8 && p.FaultRates != (FaultRates{}) && r.IntN(2) == 0 {
 		p.SnapshotEvery = 2 + r.IntN(3)
-		p.Weather.SlowStore, p.Weather.LoseRequest, p.Weather.Repeat = 0.1, 0.1, 0.9
+		p.FaultRates.SlowStore, p.FaultRates.LoseRequest, p.FaultRates.Repeat = 0.1, 0.1, 0.9
 		for i := range p.Clients {
 			p.Clients[i].Eager = true
 		}
@@ -208,16 +208,16 @@ func drawClient(r *rand.Rand, id int) ClientPlan {
 	}
 }
 
-// drawWeather has most kinds of trouble absent in most worlds, so that each is
+// drawFaultRates has most kinds of trouble absent in most worlds, so that each is
 // met alone as well.
-func drawWeather(r *rand.Rand) Weather {
+func drawFaultRates(r *rand.Rand) FaultRates {
 	some := func(most float64) float64 {
 		if r.IntN(2) == 0 {
 			return 0
 		}
 		return most * r.Float64()
 	}
-	return Weather{
+	return FaultRates{
 		LoseRequest: some(0.1), LoseAnswer: some(0.15), Repeat: some(0.2), SlowStore: some(0.15),
 		Cut: some(0.02), Swallow: some(0.01), Lose: some(0.2), Double: some(0.2), Slow: some(0.2),
 	}

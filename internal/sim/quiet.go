@@ -42,7 +42,7 @@ func drawQuiet(p *Plan) {
 		p.dieTogether(r)
 	case n < 40:
 		for group := range 2 + r.IntN(6) {
-			from := pick(r, time.Second, p.Calm+quietAfter)
+			from := pick(r, time.Second, p.FaultsEnd+quietAfter)
 			p.quietGroup(r, fmt.Sprintf("q%d", group+1), between(r, from, p.Stop))
 		}
 	}
@@ -76,7 +76,7 @@ func (p *Plan) quietGroup(r *rand.Rand, prefix string, at time.Duration) {
 // dieTogether draws leases by the thousand, of slots or of a name each, whose sessions
 // expire in one moment, and some requests that wait for what they hold.
 func (p *Plan) dieTogether(r *rand.Rand) {
-	at, ttl := between(r, 2*time.Second, p.Calm), between(r, time.Second, 3*time.Second)
+	at, ttl := between(r, 2*time.Second, p.FaultsEnd), between(r, time.Second, 3*time.Second)
 	all := 1001 + r.IntN(1500)
 	q := Quiet{At: at, TTL: ttl}
 	slots := r.IntN(2) == 0
@@ -145,7 +145,7 @@ func (q *quiet) giveUp() {
 		}
 		var c locktable.Command = locktable.Cancel{Waiter: q}
 		if q.HangUp {
-			c = locktable.HangUp{Waiter: q}
+			c = locktable.DetachWaiter{Waiter: q}
 		}
 		q.server.add([]locktable.Command{c}, nil)
 	}
@@ -164,7 +164,7 @@ func (q *quiet) receive(_ uint64, a locktable.Answer) {
 		return
 	case locktable.Granted:
 		q.granted = a.Token
-		w.tell("quiet", "token %d of %v is granted", a.Token, q.Names)
+		w.note("quiet", "token %d of %v is granted", a.Token, q.Names)
 		if q.cancelled && q.HangUp {
 			// It was decided before. The lease ends with its session.
 		} else if q.cancelled {

@@ -33,15 +33,15 @@ type referee struct {
 	// deposed is when the tenure after another was claimed, whether or not the store has
 	// lost that claim since. reigns are all there were.
 	deposed map[tenure]time.Duration
-	reigns  map[tenure]*reign
+	reigns  map[tenure]*servedTenure
 	// lost are the batches that a set-back has taken away and that have not landed again,
 	// void is until when each session may believe in a void promise; see reign.
 	lost map[store.Sum]bool
 	void map[locktable.ID]time.Duration
 	// from is the reign that an answer came from, by its receiver, and granter by the
 	// token that it grants.
-	from    map[locktable.Ref]*reign
-	granter map[guard.Token]*reign
+	from    map[locktable.Ref]*servedTenure
+	granter map[guard.Token]*servedTenure
 	// pointer is the batch that the present snapshot follows.
 	pointer uint64
 	// highest token ever granted by a durable log, lost or not; last of each name.
@@ -49,8 +49,8 @@ type referee struct {
 	last    map[string]guard.Token
 	// ever holds all grants, those that the store has lost as well.
 	ever map[guard.Token]*entry
-	// line of who waits.
-	line      queue
+	// waiters of who waits.
+	waiters   queue
 	observers observers
 	// times of tenures; see times.go.
 	times times
@@ -86,11 +86,11 @@ type saved struct {
 func newReferee(w *World) *referee {
 	r := &referee{
 		world: w, behind: map[uint64][]byte{}, last: map[string]guard.Token{},
-		deposed: map[tenure]time.Duration{}, reigns: map[tenure]*reign{}, lost: map[store.Sum]bool{},
-		void: map[locktable.ID]time.Duration{}, from: map[locktable.Ref]*reign{}, granter: map[guard.Token]*reign{},
+		deposed: map[tenure]time.Duration{}, reigns: map[tenure]*servedTenure{}, lost: map[store.Sum]bool{},
+		void: map[locktable.ID]time.Duration{}, from: map[locktable.Ref]*servedTenure{}, granter: map[guard.Token]*servedTenure{},
 		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{}, hungUp: map[locktable.ID]time.Duration{},
 	}
-	r.ledger, r.line, r.times = newLedger(r), queue{referee: r, requests: map[asked]*request{}, askers: map[locktable.ID]locktable.Ref{}}, newTimes(r)
+	r.ledger, r.waiters, r.times = newLedger(r), queue{referee: r, requests: map[asked]*request{}, askers: map[locktable.ID]locktable.Ref{}}, newTimes(r)
 	r.observers = newObservers(r)
 	r.promises = newPromises(r)
 	return r
@@ -297,7 +297,7 @@ func (r *referee) granted(x *entry) {
 	}
 	r.tally.Grants++
 	for _, g := range x.grants {
-		n := line(g.Name, g.Slot)
+		n := guardResource(g.Name, g.Slot)
 		r.last[n] = max(r.last[n], guard.Token(g.Fence))
 	}
 	keep := r.leases[:0]

@@ -84,15 +84,15 @@ func Explain(out io.Writer, seed uint64) {
 		return
 	}
 	fmt.Fprintf(out, "\nseed %d, made smaller, fails at %v:\n  %v\n", seed, r.Failure.At, r.Failure)
-	fmt.Fprintf(out, "  servers %d, active-ttl %v, names %d, faults end at %v\n", small.Servers, small.ActiveTTL, small.Names, small.Calm)
+	fmt.Fprintf(out, "  servers %d, active-ttl %v, names %d, faults end at %v\n", small.Servers, small.ActiveTTL, small.Names, small.FaultsEnd)
 	for _, c := range small.Clients {
 		fmt.Fprintf(out, "  client%d %+v\n", c.ID+1, c)
 	}
 	for _, c := range small.Unary {
 		fmt.Fprintf(out, "  unary%d %+v\n", c.ID+1, c)
 	}
-	if small.Weather != (Weather{}) {
-		fmt.Fprintf(out, "  weather %+v\n", small.Weather)
+	if small.FaultRates != (FaultRates{}) {
+		fmt.Fprintf(out, "  weather %+v\n", small.FaultRates)
 	}
 	if small.Bounds != (cell.TurnBounds{}) {
 		fmt.Fprintf(out, "  bounds %+v\n", small.Bounds)
@@ -106,5 +106,5 @@ func Explain(out io.Writer, seed uint64) {
 	for _, f := range small.Faults {
 		fmt.Fprintf(out, "  fault: %v\n", f)
 	}
-	WriteStory(out, r.Story)
+	WriteTimeline(out, r.Timeline)
 }

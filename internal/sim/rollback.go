@@ -20,11 +20,11 @@ const beforeClaim = len(saveBefore) - 1
 func (d *disk) rollBackSoon(f Fault) {
 	w := d.world
 	save := func() {
-		if w.calm {
+		if w.faultsOver {
 			return
 		}
 		d.save()
-		w.at(min(w.now+f.For, w.plan.Calm), d.rollBack)
+		w.at(min(w.now+f.For, w.plan.FaultsEnd), d.rollBack)
 	}
 	if what := saveBefore[f.Target%len(saveBefore)]; what != "" {
 		d.watched, d.onWatch = what, save
@@ -53,7 +53,7 @@ func (d *disk) rollBack() {
 	}
 	w := d.world
 	r := w.referee
-	w.tell("fault", "the store is back at batch %d, and was at %d", d.ledger.log, len(r.log))
+	w.note("fault", "the store is back at batch %d, and was at %d", d.ledger.log, len(r.log))
 	d.Restore(*d.saved)
 	r.tally.Rollbacks++
 	r.rolled, r.rebuilding = true, true
@@ -74,7 +74,7 @@ func (d *disk) rollBack() {
 		}
 	}
 	r.observers.changed(r.ledger)
-	r.line.setBack()
+	r.waiters.setBack()
 }
 
 // setBackATakeOver makes a world in which the active server is away, another
@@ -85,7 +85,7 @@ func (p *Plan) setBackATakeOver(r *rand.Rand) {
 	for i := range p.Drifts {
 		p.Drifts[i].Wall = 0
 	}
-	at := between(r, 2*time.Second, p.Calm/2)
+	at := between(r, 2*time.Second, p.FaultsEnd/2)
 	back := between(r, 500*time.Millisecond, 5*time.Second)
 	away := p.ActiveTTL*5/4 + between(r, 0, back+time.Second)
 	if r.IntN(4) > 0 {
@@ -96,11 +96,11 @@ func (p *Plan) setBackATakeOver(r *rand.Rand) {
 		{Kind: RollBack, At: at, For: back, Target: beforeClaim},
 		{
 			Kind: pick(r, PauseServer, CutServer, CutServer, SuspendServer), Target: activeServer, At: at + time.Millisecond,
-			For: min(away, p.Calm-at),
+			For: min(away, p.FaultsEnd-at),
 		},
 	}
 	if r.IntN(3) == 0 {
-		p.Weather.Repeat = 0.3
+		p.FaultRates.Repeat = 0.3
 	}
 }
 

@@ -18,8 +18,8 @@ func (x cable) Usage(context.Context) (store.Usage, error) {
 	return u, nil
 }
 
-// look has the server see how full the store is, as often as cell's loop does.
-func (s *server) look() {
+// checkUsage has the server see how full the store is, as often as cell's loop does.
+func (s *server) checkUsage() {
 	if !s.serving {
 		return
 	}
@@ -28,7 +28,7 @@ func (s *server) look() {
 		s.tight, s.tightSince = tight, s.world.now
 		s.core.Tight(tight)
 	}
-	s.world.after(&s.process, max(s.world.plan.ActiveTTL/10, 100*time.Millisecond), s.look)
+	s.world.after(&s.process, max(s.world.plan.ActiveTTL/10, 100*time.Millisecond), s.checkUsage)
 }
 
 // tight: while there is little room, what is acquired is refused, and nothing

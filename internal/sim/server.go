@@ -31,19 +31,19 @@ type server struct {
 	store   *kvlog.Store
 	tenure  store.Tenure
 	core    cell.Core
-	reign   *reign
+	served  *servedTenure
 	serving bool
 
 	urgent, acquires []locktable.Command
 	ready            bool
 	wakes            uint64
 	streams          []*stream
-	// lobby holds streams whose greeting is kept until the server serves, unsent those
+	// waitingStreams holds streams whose greeting is kept until the server serves, unsent those
 	// that have not been told all.
-	lobby, unsent []*stream
-	calls         []*call
-	batches       int
-	snapping      bool
+	waitingStreams, unsent []*stream
+	calls                  []*call
+	batches                int
+	snapping               bool
 	// tight: the store has little room, as far as the server knows, since.
 	tight      bool
 	tightSince time.Duration
@@ -84,13 +84,13 @@ func (s *server) die() {
 	if s.store != nil {
 		s.store.Close()
 	}
-	s.leave()
+	s.endTenure()
 	s.store = nil
 }
 
-// leave ends a tenure, or the wait for one, and all that goes with it. The
+// endTenure ends a tenure, or the wait for one, and all that goes with it. The
 // process lives on with its way to the store.
-func (s *server) leave() {
+func (s *server) endTenure() {
 	s.world.referee.times.stops(s)
 	s.serving = false
 	if s.kill != nil {
@@ -99,22 +99,22 @@ func (s *server) leave() {
 	}
 	s.life++
 	s.urgent, s.acquires, s.ready, s.snapping = nil, nil, false, false
-	s.lobby, s.unsent = nil, nil
+	s.waitingStreams, s.unsent = nil, nil
 	s.tenure, s.kill, s.stalls = nil, nil, nil
 }
 
 // crash kills the process, which is started again after a while. Its clients
 // hear of it when a machine answers for it again.
 func (s *server) crash(down time.Duration) {
-	s.world.tell(s.name, "crashes")
+	s.world.note(s.name, "crashes")
 	s.die()
-	s.hangUp(down)
+	s.dropConnections(down)
 	s.frozen = s.world.now
 	s.start(down)
 }
 
-// hangUp breaks every connection; the clients notice after a while.
-func (s *server) hangUp(after time.Duration) {
+// dropConnections breaks every connection; the clients notice after a while.
+func (s *server) dropConnections(after time.Duration) {
 	streams, calls := s.streams, s.calls
 	s.streams, s.calls = nil, nil
 	for _, x := range streams {
@@ -142,7 +142,7 @@ func (s *server) claim() {
 		s.quit(err)
 		return
 	}
-	w.tell(s.name, "claims epoch %d", t.Epoch())
+	w.note(s.name, "claims epoch %d", t.Epoch())
 	if !t.Opened() {
 		if core, opening, err = s.takeOver(t); err != nil {
 			s.quit(err)
@@ -155,17 +155,17 @@ func (s *server) claim() {
 	}
 	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
 	s.open, s.decided, s.tight, s.fullSince = 0, nil, false, 0
-	w.tell(s.name, "serves epoch %d", t.Epoch())
+	w.note(s.name, "serves epoch %d", t.Epoch())
 	w.referee.serves(s, opening)
-	s.look()
+	s.checkUsage()
 	s.happened(true)
 	s.letIn()
 }
 
 // letIn greets the clients that were kept waiting.
 func (s *server) letIn() {
-	all := s.lobby
-	s.lobby = nil
+	all := s.waitingStreams
+	s.waitingStreams = nil
 	for _, x := range all {
 		if x.held {
 			x.arrive()
@@ -208,11 +208,11 @@ func (s *server) quit(why error) {
 		return
 	}
 	s.finish()
-	w.tell(s.name, "its tenure is over: %v", why)
+	w.note(s.name, "its tenure is over: %v", why)
 	w.referee.quit(s, why)
 	w.after(&s.process, 0, func() {
 		if errors.Is(why, store.ErrFenced) {
-			s.leave()
+			s.endTenure()
 			s.start(0)
 			return
 		}
@@ -249,7 +249,7 @@ func (s *server) resign(down time.Duration) {
 	}
 	t := s.tenure
 	s.finish()
-	w.tell(s.name, "resigns")
+	w.note(s.name, "resigns")
 	w.spawn(&s.process, func() {
 		_ = t.Resign(s.ctx)
 		w.after(&s.process, 0, func() { s.crash(down) })

@@ -18,19 +18,19 @@ func (s *server) happened(step bool) {
 	now := s.clock.read(w.now)
 	if step || s.core.More() {
 		var acquires []locktable.Command
-		if !s.core.Crowded() {
+		if !s.core.Backlogged() {
 			acquires, s.acquires = s.acquires, nil
 		}
 		urgent := s.urgent
 		s.urgent = nil
 		s.core.Step(now, s.clock.wall(w.now), urgent, acquires, true)
 		w.referee.hangsUp(urgent)
-		w.referee.line.asked(acquires)
+		w.referee.waiters.asked(acquires)
 	} else {
 		s.core.Ask(now)
 	}
 	s.act()
-	if len(s.acquires) > 0 && !s.core.Crowded() {
+	if len(s.acquires) > 0 && !s.core.Backlogged() {
 		s.add(nil, nil)
 	}
 	s.arm()

@@ -12,7 +12,7 @@ import (
 func TestPromisesAfterASetBackCount(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(Plan{
-			Seed: seed, Servers: 2, ActiveTTL: time.Second, Names: 1, Calm: 15 * time.Second, Stop: 20 * time.Second, End: time.Minute,
+			Seed: seed, Servers: 2, ActiveTTL: time.Second, Names: 1, FaultsEnd: 15 * time.Second, Stop: 20 * time.Second, End: time.Minute,
 			Clients:       []ClientPlan{{TTL: 3 * time.Second, Callers: 2, Eager: true, Writes: 1}},
 			SnapshotEvery: 1000,
 			Faults:        []Fault{{Kind: RollBack, At: 4 * time.Second, For: 500 * time.Millisecond}},
@@ -38,7 +38,7 @@ func TestPromisesAfterASetBackCount(t *testing.T) {
 func TestLostPromisesAreVoid(t *testing.T) {
 	w := newWorld(Plan{Seed: 1, Servers: 1, ActiveTTL: time.Second})
 	r, id := w.referee, locktable.ID{1}
-	lost, kept := &reign{told: map[uint64]bool{3: true}}, &reign{}
+	lost, kept := &servedTenure{acked: map[uint64]bool{3: true}}, &servedTenure{}
 	r.promises.given[id] = []promise{{until: 5 * time.Second, by: lost}, {until: 9 * time.Second, by: kept}}
 	r.misleads(lost)
 	if n := len(r.promises.given[id]); n != 1 || !lost.misled || kept.misled {

@@ -59,7 +59,7 @@ func smaller(p Plan, failed time.Duration) []Plan {
 	for i := range p.Faults {
 		with(func(q *Plan) { q.Faults = slices.Delete(q.Faults, i, i+1) })
 	}
-	for _, field := range p.Weather.fields() {
+	for _, field := range p.FaultRates.fields() {
 		if *field != 0 {
 			old := *field
 			*field = 0
@@ -130,9 +130,9 @@ func smaller(p Plan, failed time.Duration) []Plan {
 	if p.SnapshotEvery < 1000 {
 		with(func(q *Plan) { q.SnapshotEvery = 1000 })
 	}
-	if early := failed + time.Second; early < p.Calm {
+	if early := failed + time.Second; early < p.FaultsEnd {
 		with(func(q *Plan) {
-			q.Calm, q.Stop, q.End = early, early+6*time.Second, early+66*time.Second
+			q.FaultsEnd, q.Stop, q.End = early, early+6*time.Second, early+66*time.Second
 			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.At+f.For > early })
 		})
 	}
@@ -140,7 +140,7 @@ func smaller(p Plan, failed time.Duration) []Plan {
 }
 
 // fields of the weather, so that each can be taken out.
-func (x *Weather) fields() []*float64 {
+func (x *FaultRates) fields() []*float64 {
 	return []*float64{
 		&x.LoseRequest, &x.LoseAnswer, &x.Repeat, &x.SlowStore, &x.Cut, &x.Swallow, &x.LoseUp, &x.LoseDown, &x.Late, &x.Lose, &x.Double, &x.Slow,
 	}

@@ -50,7 +50,7 @@ type stream struct {
 type delivery struct {
 	stream  *stream
 	message *linkpb.ServerMessage
-	why     *session.Why
+	why     *session.Cause
 }
 
 func (d delivery) to(m *session.Machine) {
@@ -64,7 +64,7 @@ func (d delivery) to(m *session.Machine) {
 // trouble draws what becomes of the connection at a message; false: the message
 // is lost.
 func (x *stream) trouble() bool {
-	r, weather := x.client.network, x.world.weather()
+	r, weather := x.client.network, x.world.faultRates()
 	switch {
 	case x.swallowed:
 		return false
@@ -92,7 +92,7 @@ var errReset = errors.New("connection reset")
 func (x *stream) reset(after time.Duration) {
 	x.swallowed = true
 	x.world.push(event{at: x.world.now + after, who: &x.client.process, life: x.clientLife, do: func() {
-		x.bring(delivery{why: &session.Why{Kind: session.Network, Err: errReset}})
+		x.bring(delivery{why: &session.Cause{Kind: session.NetworkError, NetworkErr: errReset}})
 	}})
 }
 
@@ -130,7 +130,7 @@ func (x *stream) toServer(at time.Duration, do func()) {
 
 // delay of a message between client and server.
 func (c *client) delay() time.Duration {
-	if chance(c.network, c.world.weather().Slow) {
+	if chance(c.network, c.world.faultRates().Slow) {
 		return between(c.network, 10*time.Millisecond, 3*time.Second)
 	}
 	return between(c.network, 100*time.Microsecond, 4*time.Millisecond)
@@ -141,7 +141,7 @@ func (x *stream) carry(delay time.Duration, arrive func()) {
 	if !x.trouble() {
 		return
 	}
-	if x.lostUp = x.lostUp || chance(x.client.network, x.world.weather().LoseUp); x.lostUp {
+	if x.lostUp = x.lostUp || chance(x.client.network, x.world.faultRates().LoseUp); x.lostUp {
 		return
 	}
 	x.there = max(x.there, x.world.now+delay)
@@ -156,7 +156,7 @@ func (x *stream) carry(delay time.Duration, arrive func()) {
 func (x *stream) greet() {
 	c := x.client
 	delay := c.delay()
-	if chance(c.network, x.world.weather().Late) {
+	if chance(c.network, x.world.faultRates().Late) {
 		delay = between(c.network, 0, 8*time.Second)
 	}
 	var all [][]byte
@@ -199,7 +199,7 @@ func (x *stream) arrive() {
 	s, h := x.server, x.hello
 	if !s.serving && h.WaitNano > 0 && !x.held {
 		x.held = true
-		s.lobby = append(s.lobby, x)
+		s.waitingStreams = append(s.waitingStreams, x)
 		x.toServer(x.world.now+min(time.Duration(h.WaitNano), 2*x.world.plan.activeTTL(s.id)), func() {
 			if x.held {
 				x.arrive()
@@ -234,7 +234,7 @@ func (x *stream) arrive() {
 		x.world.referee.times.hears(s, x)
 	}
 	hello := wire.Hello(h, true)
-	s.add(append(all, x.speaker().Attach(&hello, opens)), nil)
+	s.add(append(all, x.sender().Attach(&hello, opens)), nil)
 }
 
 // turnAway says that this server does not serve, and perhaps who does.
@@ -247,8 +247,8 @@ func (x *stream) turnAway() {
 	x.say(&linkpb.ServerMessage{Closed: last})
 }
 
-func (x *stream) speaker() cell.Speaker {
-	return cell.Speaker{Ref: x, Session: x.session, Generation: x.generation}
+func (x *stream) sender() cell.Sender {
+	return cell.Sender{Ref: x, Session: x.session, Generation: x.generation}
 }
 
 // put sends a message, or has it gather with others.
@@ -303,10 +303,10 @@ func (x *stream) send(said *linkpb.ClientMessage) {
 			x.world.fail("wire", "%s asks what nobody knows, as request %d", x.client.name, unknown[0])
 		}
 		var acquires []locktable.Command
-		for _, a := range x.speaker().Acquires(&said) {
+		for _, a := range x.sender().Acquires(&said) {
 			acquires = append(acquires, a)
 		}
-		s.add(x.speaker().Urgent(&said), acquires)
+		s.add(x.sender().Urgent(&said), acquires)
 	})
 }
 
@@ -337,7 +337,7 @@ func (x *stream) say(m *linkpb.ServerMessage) {
 	if x.deaf || !x.trouble() {
 		return
 	}
-	if x.lostDown = x.lostDown || chance(x.client.network, x.world.weather().LoseDown); x.lostDown {
+	if x.lostDown = x.lostDown || chance(x.client.network, x.world.faultRates().LoseDown); x.lostDown {
 		return
 	}
 	w := x.world
@@ -350,9 +350,9 @@ func (x *stream) say(m *linkpb.ServerMessage) {
 	}})
 }
 
-// hangUp ends the stream from the client's side. What it sent before still arrives,
+// closeFromClient ends the stream from the client's side. What it sent before still arrives,
 // before the end does.
-func (x *stream) hangUp() {
+func (x *stream) closeFromClient() {
 	x.deaf = true
 	if !x.swallowed && !x.lostUp {
 		x.detach(between(x.client.network, time.Millisecond, 2*time.Second))

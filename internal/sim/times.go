@@ -84,8 +84,8 @@ func (t *times) when(sum store.Sum, i int) time.Duration {
 
 // hears takes in a message of a stream.
 func (t *times) hears(s *server, x *stream) {
-	if last := s.reign.heard[x.session]; x.generation >= last.generation {
-		s.reign.heard[x.session] = heard{x.generation, t.referee.world.now}
+	if last := s.served.heard[x.session]; x.generation >= last.generation {
+		s.served.heard[x.session] = heard{x.generation, t.referee.world.now}
 	}
 }
 
@@ -150,8 +150,8 @@ func (t *times) stops(s *server) {
 	if !s.serving {
 		return
 	}
-	served, until := s.reign.served, w.now
-	if at, deposed := t.referee.deposed[s.reign.tenure]; deposed {
+	served, until := s.served.served, w.now
+	if at, deposed := t.referee.deposed[s.served.tenure]; deposed {
 		until = at
 	}
 	const slack = 500 * time.Millisecond

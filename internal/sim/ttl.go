@@ -47,7 +47,7 @@ func (c *client) restless() {
 	}
 	c.world.after(&c.process, between(m.rng, 200*time.Millisecond, 6*time.Second), func() {
 		ttl := m.other()
-		c.world.tell(c.name, "wants a TTL of %v, after %v", ttl, m.want)
+		c.world.note(c.name, "wants a TTL of %v, after %v", ttl, m.want)
 		m.want = ttl
 		c.ask(func(x *session.Machine) { x.SetTTL(nil, ttl) })
 		c.restless()
@@ -58,15 +58,15 @@ func (c *client) restless() {
 // from the answer on.
 func (m *moods) ttl() time.Duration { return min(m.want, m.given) }
 
-// ttlWish is what a renewal by hand asks for, mostly nothing.
-func (c *unaryClient) ttlWish() time.Duration {
+// wantedTTL is what a renewal by hand asks for, mostly nothing.
+func (c *unaryClient) wantedTTL() time.Duration {
 	if !c.plan.Restless || c.moods.rng.IntN(3) > 0 {
 		return 0
 	}
 	ttl := c.moods.other()
 	c.moods.want = ttl
 	c.world.referee.promises.asked(c.lease.session, ttl)
-	c.world.tell(c.name, "wants a TTL of %v", ttl)
+	c.world.note(c.name, "wants a TTL of %v", ttl)
 	return ttl
 }
 
@@ -83,7 +83,7 @@ type promises struct {
 // may believe in it.
 type promise struct {
 	ttl, until time.Duration
-	by         *reign
+	by         *servedTenure
 }
 
 func newPromises(r *referee) promises {
@@ -118,7 +118,7 @@ func (p *promises) leaves(s *server, id locktable.ID, sent, ttl time.Duration) {
 	switch {
 	case until <= w.now:
 		return
-	case s.reign.misled:
+	case s.served.misled:
 		p.referee.voids(id, until)
 		return
 	case x == nil || x.over:
@@ -133,7 +133,7 @@ func (p *promises) leaves(s *server, id locktable.ID, sent, ttl time.Duration) {
 			running = append(running, g)
 		}
 	}
-	p.given[id] = append(running, promise{ttl, until, s.reign})
+	p.given[id] = append(running, promise{ttl, until, s.served})
 }
 
 // logs takes in that the log has another TTL.

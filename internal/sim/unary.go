@@ -37,7 +37,7 @@ type unaryClient struct {
 
 // wanted is one acquire, with all its repetitions.
 type wanted struct {
-	wish
+	acquireSpec
 	wait    time.Duration
 	key     locktable.ID
 	session locktable.ID
@@ -82,7 +82,7 @@ func (c *unaryClient) read() clock.Reading { return c.clock.read(c.world.now) }
 func (c *unaryClient) start() { c.think() }
 
 func (c *unaryClient) crash(down time.Duration) {
-	c.world.tell(c.name, "crashes")
+	c.world.note(c.name, "crashes")
 	c.forget()
 	c.life++
 	c.frozen = c.world.now
@@ -118,7 +118,7 @@ func (c *unaryClient) think() {
 
 func (c *unaryClient) begin() {
 	w := c.world
-	c.want = &wanted{wish: w.plan.wish(c.rng), asked: w.now}
+	c.want = &wanted{acquireSpec: w.plan.acquireSpec(c.rng), asked: w.now}
 	if c.rng.IntN(3) > 0 {
 		c.want.wait = between(c.rng, 100*time.Millisecond, 10*time.Second)
 	}
@@ -149,7 +149,7 @@ func (c *unaryClient) acquire() {
 	if want.tries++; want.tries == 1 {
 		w.referee.keyed[want.key] = w.now
 	}
-	anchor, acts := c.read(), w.witness.asks(&c.process, &want.wish, want.wait == 0)
+	anchor, acts := c.read(), w.recorder.asks(&c.process, &want.acquireSpec, want.wait == 0)
 	if len(acts) > 0 && want.called == 0 {
 		want.called = acts[0].Call
 	}
@@ -186,7 +186,7 @@ func (c *unaryClient) acquire() {
 				return
 			}
 			w.referee.unaryRefused(want, a)
-			w.witness.refused(acts, a)
+			w.recorder.refused(acts, a)
 			c.think()
 		default:
 			if want.key != (locktable.ID{}) && want.tries < 6 {
@@ -234,10 +234,10 @@ func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id lock
 		name: c.want.name(), grants: a.Grants, mode: c.want.mode, token: a.Token, holder: c, session: session,
 	}
 	c.lease, c.leaseID, c.moods.want, c.moods.given = l, id, a.TTL, a.TTL
-	w.tell(c.name, "is granted %s with token %d after %v", l.name, l.token, a.Waited)
+	w.note(c.name, "is granted %s with token %d after %v", l.name, l.token, a.Waited)
 	w.referee.unaryGranted(c.want, l)
 	w.referee.holds(l)
-	w.witness.granted(acts, l)
+	w.recorder.granted(acts, l)
 	c.work = &work{
 		world: w, lease: l, rng: c.rng, careless: c.plan.Careless, writes: c.rng.IntN(c.plan.Writes + 1), over: c.release,
 	}
@@ -256,7 +256,7 @@ func (c *unaryClient) renewLater() {
 }
 
 func (c *unaryClient) renew() {
-	mine, anchor, ttl := c.cycle, c.read(), c.ttlWish()
+	mine, anchor, ttl := c.cycle, c.read(), c.wantedTTL()
 	c.send(func(ref locktable.Ref) locktable.Command {
 		return locktable.Renew{Ref: ref, Lease: c.leaseID, TTL: ttl}
 	}, 0, time.Second, func(_ *call, a locktable.Answer) {
@@ -273,7 +273,7 @@ func (c *unaryClient) renew() {
 			}
 		case locktable.Refused:
 			if a.Reason == locktable.Gone && !c.lease.releasing {
-				c.world.tell(c.name, "loses token %d of %s", c.lease.token, c.lease.name)
+				c.world.note(c.name, "loses token %d of %s", c.lease.token, c.lease.name)
 				c.work.stop()
 				c.think()
 			}
@@ -290,8 +290,8 @@ func (c *unaryClient) release() {
 	}
 	if !l.releasing {
 		l.releasing = true
-		c.acts = c.world.witness.asksAbout(&c.process, l, VerbRelease)
-		c.world.tell(c.name, "releases token %d of %s", l.token, l.name)
+		c.acts = c.world.recorder.asksAbout(&c.process, l, VerbRelease)
+		c.world.note(c.name, "releases token %d of %s", l.token, l.name)
 	}
 	if c.trusted(l) == 0 {
 		c.think()
@@ -307,12 +307,12 @@ func (c *unaryClient) release() {
 		switch a := a.(type) {
 		case locktable.Done:
 			c.world.referee.released(x, l, asked)
-			c.world.witness.told(c.acts, l, Done)
+			c.world.recorder.returned(c.acts, l, Done)
 			c.think()
 		case locktable.Refused:
 			if a.Reason != locktable.Unavailable {
 				if a.Reason == locktable.Gone {
-					c.world.witness.told(c.acts, l, Gone)
+					c.world.recorder.returned(c.acts, l, Gone)
 				}
 				c.think()
 				return

@@ -23,7 +23,7 @@ func drawWallSteps(p *Plan) {
 		return
 	}
 	for range 1 + r.IntN(4) {
-		x := WallStep{Server: r.IntN(p.Servers), At: between(r, 0, p.Calm)}
+		x := WallStep{Server: r.IntN(p.Servers), At: between(r, 0, p.FaultsEnd)}
 		x.By = pick(r, between(r, 0, 2*time.Second), between(r, 0, 2*time.Hour))
 		switch {
 		case p.rollsBack():
@@ -37,7 +37,7 @@ func drawWallSteps(p *Plan) {
 
 // stepWall sets wall clocks.
 func (w *World) stepWall(x WallStep) {
-	w.tell("fault", "the wall clock of server %d (0: all) is set by %v", x.Server+1, x.By)
+	w.note("fault", "the wall clock of server %d (0: all) is set by %v", x.Server+1, x.By)
 	for _, s := range w.servers {
 		if x.Server == allServers || x.Server == s.id {
 			s.clock.stepped += x.By

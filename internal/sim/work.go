@@ -40,7 +40,7 @@ const workPatience = 1500 * time.Millisecond
 func (k *work) begin() {
 	k.life = k.lease.holder.who().life
 	for _, g := range k.lease.grants {
-		k.held = append(k.held, guard.Fence{Resource: line(g.Name, g.Slot), Token: g.Fence, Cell: cellID})
+		k.held = append(k.held, guard.Fence{Resource: guardResource(g.Name, g.Slot), Token: g.Fence, Cell: cellID})
 	}
 	k.turn(0)
 	k.claim(0)
@@ -70,7 +70,7 @@ func (k *work) ask(do func() bool, got func(ok bool), lost func()) {
 	w, p := k.world, k.lease.holder.who()
 	k.attempt++
 	mine := k.attempt
-	weather := w.weather()
+	weather := w.faultRates()
 	arrive := func() {
 		ok := do()
 		if chance(k.rng, weather.Lose) {
@@ -98,7 +98,7 @@ func (k *work) ask(do func() bool, got func(ok bool), lost func()) {
 	})
 }
 
-func (k *work) delay(x Weather) time.Duration {
+func (k *work) delay(x FaultRates) time.Duration {
 	if chance(k.rng, x.Slow) {
 		return between(k.rng, 10*time.Millisecond, 6*time.Second)
 	}
@@ -221,7 +221,7 @@ func (x *resource) pass(l *lease, f guard.Fence) bool {
 
 func (x *resource) claim(l *lease, f guard.Fence) bool {
 	ok := x.pass(l, f)
-	x.world.tell(l.holder.who().name, "claims %s with fence %d: %v", x.name, f.Token, ok)
+	x.world.note(l.holder.who().name, "claims %s with fence %d: %v", x.name, f.Token, ok)
 	return ok
 }
 
@@ -229,7 +229,7 @@ func (x *resource) claim(l *lease, f guard.Fence) bool {
 // what it read before.
 func (x *resource) write(l *lease, f guard.Fence, seen int, op *operation) bool {
 	ok := x.pass(l, f)
-	x.world.tell(l.holder.who().name, "writes %s with token %d on version %d: %v", x.name, l.token, seen, ok)
+	x.world.note(l.holder.who().name, "writes %s with token %d on version %d: %v", x.name, l.token, seen, ok)
 	if ok {
 		x.effect(l, seen, op)
 	}

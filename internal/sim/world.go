@@ -13,14 +13,14 @@ import (
 type World struct {
 	plan Plan
 	// now is the true time since the world began. Nobody in it can read it.
-	now    time.Duration
-	drawn  uint64
-	events events
-	trace  trace
-	story  *story
-	failed *Failure
+	now      time.Duration
+	drawn    uint64
+	events   events
+	trace    trace
+	timeline *timeline
+	failed   *Failure
 
-	running *fiber
+	running *coroutine
 
 	disk      *disk
 	servers   []*server
@@ -29,12 +29,12 @@ type World struct {
 	quiet     []*quiet
 	resources map[string]*resource
 	referee   *referee
-	// witness is nil unless somebody wants to know what was asked and told.
-	witness *witness
+	// recorder is nil unless somebody wants to know what was asked and told.
+	recorder *recorder
 
-	// calm: faults are over; ended: everybody is served.
-	calm, ended bool
-	ids         uint64
+	// faultsOver: faults are over; ended: everybody is served.
+	faultsOver, ended bool
+	ids               uint64
 }
 
 // Failure is what the referee found first.
@@ -54,9 +54,9 @@ type Result struct {
 	Trace uint64
 	// Lived is the simulated time.
 	Lived time.Duration
-	// Story is the time line; nil unless asked for.
-	Story []Line
-	Tally Tally
+	// Timeline is the time line; nil unless asked for.
+	Timeline []TimelineEntry
+	Tally    Tally
 }
 
 // Tally counts what a world saw, to tell whether it tried anything.
@@ -79,7 +79,7 @@ type Tally struct {
 func Run(p Plan, tell bool) Result {
 	w := newWorld(p)
 	if tell {
-		w.story = &story{}
+		w.timeline = &timeline{}
 	}
 	w.play()
 	return w.result()
@@ -88,8 +88,8 @@ func Run(p Plan, tell bool) Result {
 func (w *World) result() Result {
 	r := Result{Failure: w.failed, Trace: uint64(w.trace), Lived: w.now, Tally: w.referee.tally}
 	r.Tally.Events = w.drawn
-	if w.story != nil {
-		r.Story = w.story.lines
+	if w.timeline != nil {
+		r.Timeline = w.timeline.entries
 	}
 	return r
 }
@@ -118,7 +118,7 @@ func (w *World) play() {
 	defer func() {
 		if r := recover(); r != nil {
 			w.fail("panic", "%v", r)
-			w.tell("referee", "%s", debug.Stack())
+			w.note("referee", "%s", debug.Stack())
 		}
 	}()
 	for _, s := range w.servers {
@@ -130,10 +130,10 @@ func (w *World) play() {
 	for _, c := range w.callers {
 		c.start()
 	}
-	w.at(w.plan.Calm, w.mend)
+	w.at(w.plan.FaultsEnd, w.mend)
 	w.at(w.plan.Stop, w.audit)
 	if len(w.plan.Quiet) > 0 {
-		w.at(w.plan.Calm+quietAfter+w.plan.longestActiveTTL(), w.overlooked)
+		w.at(w.plan.FaultsEnd+quietAfter+w.plan.longestActiveTTL(), w.overlooked)
 	}
 	for _, q := range w.plan.Quiet {
 		w.at(q.At, func() { w.asks(q) })
@@ -145,7 +145,7 @@ func (w *World) play() {
 		w.at(f.At, func() { w.strike(f) })
 	}
 	// Who records wants to know the rest as well.
-	for (w.failed == nil || w.witness != nil && w.now < w.plan.End) && w.turn() {
+	for (w.failed == nil || w.recorder != nil && w.now < w.plan.End) && w.turn() {
 	}
 }
 
@@ -184,7 +184,7 @@ func (w *World) bury() {
 func (w *World) fail(invariant, format string, args ...any) {
 	if w.failed == nil {
 		w.failed = &Failure{Invariant: invariant, What: fmt.Sprintf(format, args...), At: w.now}
-		w.tell("referee", "%s %s", invariant, w.failed.What)
+		w.note("referee", "%s %s", invariant, w.failed.What)
 	}
 }
 
@@ -210,7 +210,7 @@ type process struct {
 	frozen time.Duration
 	clock  *clockOf
 	rng    *rand.Rand
-	fibers []*fiber
+	fibers []*coroutine
 	stalls []stall
 }
 

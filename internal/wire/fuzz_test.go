@@ -41,7 +41,7 @@ func FuzzSort(f *testing.F) {
 		if n := len(c.Acquires) + len(c.Releases) + len(c.Cancels) + len(c.Checks) + len(unknown); n != len(m.Requests) {
 			t.Errorf("%d requests became %d commands", len(m.Requests), n)
 		}
-		var s cell.Speaker
+		var s cell.Sender
 		heard := s.Urgent(&c)[0].(locktable.Heard)
 		for _, a := range s.Acquires(&c) {
 			if a.Replaces != 0 && heard.Finished > a.Replaces {

@@ -18,7 +18,7 @@ var names = []string{"a", "b", "c"}
 const clientTTL = 2 * time.Second
 
 // single acquires, renews and releases by single calls until ctx ends.
-func (w *world) single(ctx context.Context, who string) {
+func (w *cluster) single(ctx context.Context, who string) {
 	for n := 0; pause(ctx, w.span(time.Millisecond, 500*time.Millisecond)); n++ {
 		ctx := ctx
 		r := cell.AcquireRequest{Names: []string{names[w.draw(len(names))]}, TTL: clientTTL, Wait: w.span(0, 8*time.Second)}
@@ -56,12 +56,12 @@ func (w *world) single(ctx context.Context, who string) {
 
 // hold renews a lease and acts under it for a while, then releases it or leaves
 // it to its fate.
-func (w *world) hold(ctx context.Context, who string, r cell.AcquireRequest, l cell.Lease, until time.Duration) {
+func (w *cluster) hold(ctx context.Context, who string, r cell.AcquireRequest, l cell.Lease, until time.Duration) {
 	name := r.Names[0]
 	at := w.clock.Now()
 	at.Boot, at.Raw = until, until
 	token := l.Granted.Token
-	w.told(who, name, token, at)
+	w.granted(who, name, token, at)
 	// Some renew often, some just in time, some never.
 	times, gap := w.draw(12), clientTTL/3
 	switch w.draw(3) {
@@ -123,7 +123,7 @@ func (w *world) hold(ctx context.Context, who string, r cell.AcquireRequest, l c
 }
 
 // again renews a lease: by its id, or by asking for it once more.
-func (w *world) again(ctx context.Context, s *server, r cell.AcquireRequest, l cell.Lease) (time.Duration, error) {
+func (w *cluster) again(ctx context.Context, s *server, r cell.AcquireRequest, l cell.Lease) (time.Duration, error) {
 	if r.RequestID == "" || w.draw(2) == 0 {
 		again, err := s.RenewLease(ctx, l.ID, 0)
 		return again.TTL, err
@@ -136,7 +136,7 @@ func (w *world) again(ctx context.Context, s *server, r cell.AcquireRequest, l c
 }
 
 // lost: the client goes away without a word; its trust runs out by itself.
-func (w *world) lost(string, guard.Token) {
+func (w *cluster) lost(string, guard.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats.lost++
@@ -176,7 +176,7 @@ func (b *inbox) take() []item {
 
 // streamer is a client on streams: one session, one request at a time.
 type streamer struct {
-	*world
+	*cluster
 	who string
 
 	session    []byte
@@ -190,8 +190,8 @@ type streamer struct {
 	held   guard.Token
 }
 
-func (w *world) streamer(ctx context.Context, who string) {
-	c := &streamer{world: w, who: who}
+func (w *cluster) streamer(ctx context.Context, who string) {
+	c := &streamer{cluster: w, who: who}
 	for ctx.Err() == nil {
 		if s := w.active(); s != nil {
 			c.attach(ctx, s)
@@ -205,7 +205,7 @@ func (c *streamer) forget() {
 	if c.held != 0 {
 		c.lost(c.name, c.held)
 	}
-	*c = streamer{world: c.world, who: c.who}
+	*c = streamer{cluster: c.cluster, who: c.who}
 }
 
 // attach serves one stream to its end.
@@ -287,7 +287,7 @@ func (c *streamer) heard(x item) {
 	case locktable.Granted:
 		if x.number == c.asked && !lost {
 			c.held, c.asked = a.Token, 0
-			c.told(c.who, c.name, c.held, now.Add(c.window.Remaining(now)))
+			c.granted(c.who, c.name, c.held, now.Add(c.window.Remaining(now)))
 		}
 	case locktable.Waiting:
 		c.ticket = a.Place

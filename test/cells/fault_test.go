@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 }
 
 func live(t *testing.T, n uint64) {
-	w := newWorld(t, n)
+	w := newCluster(t, n)
 	w.start(0)
 	w.start(1)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)

@@ -22,8 +22,8 @@ import (
 
 const activeTTL = time.Second
 
-// world is a disk, its servers and what clients believe.
-type world struct {
+// cluster is a disk, its servers and what clients believe.
+type cluster struct {
 	t     *testing.T
 	clock clock.Clock
 	disk  *memstore.Disk
@@ -55,46 +55,46 @@ type server struct {
 	end   chan error
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	return &world{
+func newCluster(t *testing.T, seed uint64) *cluster {
+	return &cluster{
 		t: t, clock: clock.Bubble(), disk: memstore.NewDisk(), rng: rand.New(rand.NewPCG(seed, 1)),
 		servers: make([]*server, 2), belief: map[string]*belief{}, guards: map[string]guard.State{}, seen: map[guard.Token]string{},
 	}
 }
 
 // draw is a number below n.
-func (w *world) draw(n int) int {
+func (w *cluster) draw(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rng.IntN(n)
 }
 
-func (w *world) span(least, most time.Duration) time.Duration {
+func (w *cluster) span(least, most time.Duration) time.Duration {
 	return least + time.Duration(w.draw(int(most-least)))
 }
 
 // fate spoils some of what a server sends, while the world is bad.
-func (w *world) fate(kvlog.Txn) faulty.Fate {
+func (w *cluster) fate(kvlog.Txn) faulty.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.bad {
-		return faulty.Fate{}
+		return faulty.Fault{}
 	}
-	f := faulty.Fate{}
+	f := faulty.Fault{}
 	switch w.rng.IntN(40) {
 	case 0:
-		f.Mute = true
+		f.LoseAnswer = true
 	case 1:
 		f.Refuse = errors.New("refused on the way")
 	case 2, 3:
 		f.Delay = time.Duration(w.rng.IntN(300)) * time.Millisecond
 	case 4:
-		f.Delay, f.Mute = time.Duration(w.rng.IntN(900))*time.Millisecond, true
+		f.Delay, f.LoseAnswer = time.Duration(w.rng.IntN(900))*time.Millisecond, true
 	}
 	return f
 }
 
-func (w *world) start(i int) {
+func (w *cluster) start(i int) {
 	s := &server{store: w.disk.Store(memstore.Options{Clock: w.clock, ActiveTTL: activeTTL}), end: make(chan error, 1)}
 	s.store.Plan(w.fate)
 	node := store.Node{Link: fmt.Sprint(i)}
@@ -109,7 +109,7 @@ func (w *world) start(i int) {
 }
 
 // stop ends a server, cleanly or as SIGKILL does.
-func (w *world) stop(i int, crash bool) {
+func (w *cluster) stop(i int, crash bool) {
 	w.mu.Lock()
 	s := w.servers[i]
 	w.servers[i] = nil
@@ -126,7 +126,7 @@ func (w *world) stop(i int, crash bool) {
 }
 
 // active is the server that says it is, or any.
-func (w *world) active() *server {
+func (w *cluster) active() *server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []*server
@@ -148,7 +148,7 @@ func (w *world) active() *server {
 }
 
 // mischief crashes, stops, stalls and restarts servers until ctx ends.
-func (w *world) mischief(ctx context.Context) {
+func (w *cluster) mischief(ctx context.Context) {
 	for pause(ctx, w.span(200*time.Millisecond, 4*time.Second)) {
 		i := w.draw(2)
 		switch what := w.draw(5); what {
@@ -172,7 +172,7 @@ func (w *world) mischief(ctx context.Context) {
 	}
 }
 
-func (w *world) setBad(bad bool) {
+func (w *cluster) setBad(bad bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bad = bad
@@ -190,9 +190,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// told is called when a client is told of a grant: nobody may trust an older one
+// granted is called when a client is told of a grant: nobody may trust an older one
 // of the name at this moment.
-func (w *world) told(who, name string, token guard.Token, until clock.Reading) {
+func (w *cluster) granted(who, name string, token guard.Token, until clock.Reading) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats.grants++
@@ -215,7 +215,7 @@ func (w *world) told(who, name string, token guard.Token, until clock.Reading) {
 }
 
 // extended is called when a renewal was answered.
-func (w *world) extended(name string, token guard.Token, until clock.Reading) {
+func (w *cluster) extended(name string, token guard.Token, until clock.Reading) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats.renewals++
@@ -232,7 +232,7 @@ func (w *world) extended(name string, token guard.Token, until clock.Reading) {
 }
 
 // letGo is called before a release is sent, or when trust has ended.
-func (w *world) letGo(name string, token guard.Token) {
+func (w *cluster) letGo(name string, token guard.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if b := w.belief[name]; b != nil && b.token == token {
@@ -241,7 +241,7 @@ func (w *world) letGo(name string, token guard.Token) {
 }
 
 // act is one operation at the resource. Whoever is the latest to be told passes.
-func (w *world) act(name string, token guard.Token) {
+func (w *cluster) act(name string, token guard.Token) {
 	next, v := guard.Decide(guard.Monotonic, w.guards[name], guard.Mark{Token: token, Cell: "world"})
 	if b := w.belief[name]; b.token == token && v != guard.Pass && v != guard.Advance {
 		w.t.Errorf("I6: %s under %d, the latest, is refused: %v", name, token, v)
@@ -252,7 +252,7 @@ func (w *world) act(name string, token guard.Token) {
 }
 
 // use has a holder act, whether it still may or not: a zombie asks nobody.
-func (w *world) use(name string, token guard.Token) {
+func (w *cluster) use(name string, token guard.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.act(name, token)
@@ -261,7 +261,7 @@ func (w *world) use(name string, token guard.Token) {
 func before(a, b clock.Reading) bool { return a.Boot < b.Boot }
 
 // audit reads the durable log, as a new server would, and checks every record.
-func (w *world) audit() {
+func (w *cluster) audit() {
 	s := w.disk.Store(memstore.Options{Clock: w.clock, ActiveTTL: activeTTL})
 	defer s.Close()
 	tenure, err := s.Claim(w.t.Context(), store.Node{ID: [16]byte{99}}, store.Nonce{99}, nil)

@@ -268,14 +268,14 @@ func (b *builder) refused(r record) error {
 	b.add(r, step{kind: stepHeld}, r.call, r.ret)
 	if !here && !slices.Contains(b.ghosts, r.token) {
 		b.ghosts = append(b.ghosts, r.token)
-		return b.ghost(r)
+		return b.unseen(r)
 	}
 	return nil
 }
 
-// ghost is the grant of a lease that was never told of but by refusals: to
+// unseen is the grant of a lease that was never told of but by refusals: to
 // somebody who asked and was told an error, or whose session ended meanwhile.
-func (b *builder) ghost(seen record) error {
+func (b *builder) unseen(seen record) error {
 	for _, r := range b.all {
 		if r.asks() && r.name == b.name && r.outcome == held && r.token == seen.token && r.ret < seen.ret {
 			seen = r
@@ -288,12 +288,12 @@ func (b *builder) ghost(seen record) error {
 			continue
 		}
 		g.call, g.mode = min(g.call, r.call), max(g.mode, r.mode)
-		g.ret = max(g.ret, b.ghostUntil(r))
+		g.ret = max(g.ret, b.unseenUntil(r))
 	}
 	if g.ret == 0 {
 		return fmt.Errorf("{%v}: nobody asked for that lease", seen)
 	}
-	b.add(g, step{kind: stepGhost}, g.call, min(g.ret, seen.ret))
+	b.add(g, step{kind: stepUnseen}, g.call, min(g.ret, seen.ret))
 	// A ghost whose client has closed its session is gone; without that it
 	// goes unseen.
 	if g.ret < forever {
@@ -308,8 +308,8 @@ func (b *builder) lostDuring(r record) bool {
 	})
 }
 
-// ghostUntil is when a grant that an acquire was not told of is gone for certain.
-func (b *builder) ghostUntil(r record) int64 {
+// unseenUntil is when a grant that an acquire was not told of is gone for certain.
+func (b *builder) unseenUntil(r record) int64 {
 	for _, x := range b.all {
 		if x.client == r.client && x.verb == verbClose && x.outcome == done && !b.lostBefore(x) {
 			return x.ret

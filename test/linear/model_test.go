@@ -35,8 +35,8 @@ type stepKind uint8
 const (
 	// stepGrant: a lease begins, and a client was told of it.
 	stepGrant stepKind = iota
-	// stepGhost: a lease begins that nobody was told of but those refused by it.
-	stepGhost
+	// stepUnseen: a lease begins that nobody was told of but those refused by it.
+	stepUnseen
 	// stepRelease: a lease is held, and ends.
 	stepRelease
 	// stepEnd: a lease that was granted ends, if it has not before.
@@ -65,10 +65,10 @@ type step struct {
 
 // grip is one lease that holds the name.
 type grip struct {
-	token uint64
-	mode  mode
-	slot  int
-	ghost bool
+	token  uint64
+	mode   mode
+	slot   int
+	unseen bool
 }
 
 // lock is the state of one name. It is never changed, only replaced.
@@ -107,7 +107,7 @@ func (l lock) String() string {
 	fmt.Fprintf(&b, "highest %d", l.highest)
 	for _, g := range l.grips {
 		fmt.Fprintf(&b, ", %v %d", g.mode, g.token)
-		if g.ghost {
+		if g.unseen {
 			b.WriteString(" (ghost)")
 		}
 	}
@@ -117,7 +117,7 @@ func (l lock) String() string {
 // take does a step if the lock can; reports whether it could.
 func (l lock) take(s step) (bool, lock) {
 	switch s.kind {
-	case stepGrant, stepGhost:
+	case stepGrant, stepUnseen:
 		if s.token <= l.highest || !l.admits(s) {
 			return false, l
 		}
@@ -154,7 +154,7 @@ func (l lock) without(token uint64) lock {
 // admits reports whether what is held goes together with a new grant. A ghost
 // may have gone unseen: it excludes nobody.
 func (l lock) admits(s step) bool {
-	known := slices.DeleteFunc(slices.Clone(l.grips), func(g grip) bool { return g.ghost })
+	known := slices.DeleteFunc(slices.Clone(l.grips), func(g grip) bool { return g.unseen })
 	for _, g := range known {
 		switch {
 		case g.mode != s.mode || s.mode == exclusive:
@@ -166,7 +166,7 @@ func (l lock) admits(s step) bool {
 	switch {
 	case s.mode == slotted && len(known) >= s.slots:
 		return false
-	case s.kind == stepGhost:
+	case s.kind == stepUnseen:
 		return true
 	case s.mode == slotted:
 		return 1 <= s.slot && s.slot <= s.slots && s.fence == s.token
@@ -185,17 +185,17 @@ func (l lock) admits(s step) bool {
 func (l lock) with(s step) lock {
 	known := 1
 	for _, g := range l.grips {
-		if !g.ghost {
+		if !g.unseen {
 			known++
 		}
 	}
 	var all []grip
 	for _, g := range l.grips {
-		if !g.ghost || g.mode == s.mode && (s.mode == shared || s.mode == slotted && known < s.slots) {
+		if !g.unseen || g.mode == s.mode && (s.mode == shared || s.mode == slotted && known < s.slots) {
 			all = append(all, g)
 		}
 	}
-	l.grips = append(all, grip{token: s.token, mode: s.mode, slot: s.slot, ghost: s.kind == stepGhost})
+	l.grips = append(all, grip{token: s.token, mode: s.mode, slot: s.slot, unseen: s.kind == stepUnseen})
 	l.highest = s.token
 	if s.mode == exclusive && s.kind == stepGrant {
 		l.writer = s.token

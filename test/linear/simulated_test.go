@@ -18,7 +18,7 @@ var simulated = flag.Int("simulated", 300, "how many simulated worlds, from the 
 func simHistory(seed uint64) ([]record, *sim.Failure) {
 	p := sim.Draw(seed)
 	r, acts := sim.Record(p)
-	if r.Tally.Rollbacks > 0 || p.Wild || p.Crowded() {
+	if r.Tally.Rollbacks > 0 || p.Wild || p.ManyHolders() {
 		return nil, r.Failure
 	}
 	verbs := map[sim.Verb]verb{

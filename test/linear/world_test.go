@@ -29,8 +29,8 @@ var locks = []string{"a", "b", "slots"}
 // the lock table changes its ways, and the most there may be.
 var numbers = []int{2, 1, 2, 3, 2, 64, 1025, 10_000}
 
-// world is one server and those who use it.
-type world struct {
+// fixture is one server and those who use it.
+type fixture struct {
 	// slots of the last name.
 	slots int
 	*history
@@ -42,7 +42,7 @@ type world struct {
 
 // seat is one process after another on one path to the server.
 type seat struct {
-	world *world
+	world *fixture
 	path  *pawltest.Path
 	ttl   time.Duration
 
@@ -61,7 +61,7 @@ type seat struct {
 // play lives through the world of a seed, in a bubble.
 func play(t *testing.T, seed uint64) []record {
 	r := rand.New(rand.NewPCG(seed, 0))
-	w := &world{history: &history{}, server: pawltest.New(t), slots: numbers[seed%uint64(len(numbers))]}
+	w := &fixture{history: &history{}, server: pawltest.New(t), slots: numbers[seed%uint64(len(numbers))]}
 	var all sync.WaitGroup
 	for range seats {
 		s := &seat{
@@ -92,7 +92,7 @@ func play(t *testing.T, seed uint64) []record {
 	}
 	w.seats = append(w.seats, s)
 	for _, s := range w.seats {
-		s.leave()
+		s.close()
 	}
 	return w.records
 }
@@ -100,7 +100,7 @@ func play(t *testing.T, seed uint64) []record {
 // sit begins a client. Without a server it tries until there is one.
 func (s *seat) sit(ctx context.Context, t *testing.T) {
 	for {
-		c, err := pawl.Dial(s.path.Reach(ctx), s.path.Servers(), pawl.Options{TTL: s.ttl})
+		c, err := pawl.Dial(s.path.Context(ctx), s.path.Servers(), pawl.Options{TTL: s.ttl})
 		if err == nil {
 			id := int(s.world.clients.Add(1))
 			s.mu.Lock()
@@ -128,8 +128,8 @@ func (s *seat) now() (*pawl.Client, int) {
 	return s.client, s.id
 }
 
-// leave closes the client that sits here.
-func (s *seat) leave() {
+// close closes the client that sits here.
+func (s *seat) close() {
 	c, id := s.now()
 	r := record{verb: verbClose, client: id, call: s.world.begin()}
 	if c.Close() == nil {
@@ -152,7 +152,7 @@ func (s *seat) evict() {
 }
 
 // suffer does harm, and heals it.
-func (w *world) suffer(r *rand.Rand) {
+func (w *fixture) suffer(r *rand.Rand) {
 	for range faults {
 		nap(r, 2500*time.Millisecond)
 		s := w.seats[r.IntN(len(w.seats))]
@@ -233,7 +233,7 @@ func (c *caller) move() {
 	s := c.seat
 	s.moving <- struct{}{}
 	defer func() { <-s.moving }()
-	s.leave()
+	s.close()
 	s.sit(c.t.Context(), c.t)
 }
 

@@ -168,7 +168,7 @@ func TestACancelledWaitIsUnknown(t *testing.T) {
 	telling := open(t, d.dsn, func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.ConnConfig.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) { notices++ }
-		pgguard.TellCancelledWaits(c.ConnConfig)
+		pgguard.ReportCancelledWaits(c.ConnConfig)
 	})
 	d.mustClaim(t, fence("x", 5))
 	cancelled := func(do func() error) error {

@@ -118,8 +118,8 @@ func TestNothingIsLeftOfAServerThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// tell runs statements on the standby.
-func (p *pair) tell(t *testing.T, statements ...string) {
+// execOnStandby runs statements on the standby.
+func (p *pair) execOnStandby(t *testing.T, statements ...string) {
 	t.Helper()
 	p.first.as(t, p.standby.DSN("postgres")).must(statements...)
 }
@@ -127,7 +127,7 @@ func (p *pair) tell(t *testing.T, statements ...string) {
 // cut keeps what is committed from now on from the standby.
 func (p *pair) cut(t *testing.T) {
 	t.Helper()
-	p.tell(t, `alter system set primary_conninfo = ''`, `select pg_reload_conf()`)
+	p.execOnStandby(t, `alter system set primary_conninfo = ''`, `select pg_reload_conf()`)
 	testwait.Until(t, bound, "a primary without a standby", func() bool {
 		return p.first.count(t, `select count(*) from pg_stat_replication`) == 0
 	})
@@ -136,7 +136,7 @@ func (p *pair) cut(t *testing.T) {
 // join has the standby receive again, and returns when it has got everything.
 func (p *pair) join(t *testing.T) {
 	t.Helper()
-	p.tell(t, `alter system set primary_conninfo = 'host=`+p.primary.Folder+` port=5432 user=postgres application_name=`+standbyName+`'`,
+	p.execOnStandby(t, `alter system set primary_conninfo = 'host=`+p.primary.Folder+` port=5432 user=postgres application_name=`+standbyName+`'`,
 		`select pg_reload_conf()`)
 	testwait.Until(t, bound, "a standby that has everything", func() bool {
 		return p.first.count(t, `select count(*) from pg_stat_replication
@@ -206,7 +206,7 @@ func (p *pair) crash() { p.primary.Process.Stop() }
 // promote makes the standby a primary, and returns the database there.
 func (p *pair) promote(t *testing.T) *database {
 	t.Helper()
-	p.tell(t, `do $$ begin if not pg_promote(true, 60) then raise 'not promoted'; end if; end $$`)
+	p.execOnStandby(t, `do $$ begin if not pg_promote(true, 60) then raise 'not promoted'; end if; end $$`)
 	d := open(t, strings.Replace(p.first.dsn, p.primary.Folder, p.standby.Folder, 1))
 	testwait.Until(t, bound, "a primary that was a standby", func() bool {
 		return d.count(t, `select pg_is_in_recovery()::int`) == 0

@@ -39,7 +39,7 @@ const (
 		where case when pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.=) 'read committed'
 			then pg_catalog.pg_try_advisory_xact_lock_shared(pawl.lock_key($1))
 			else (pawl.enter($1, $2, $3, $4) is null) is not null end`
-	oldLook = `select case when not g.watched then null
+	oldUnderQuery = `select case when not g.watched then null
 			when pg_catalog.current_setting('pawl.fence', true) operator(pg_catalog.<>) '' then pawl.pass($1)
 			else pg_catalog.set_config('pawl.fence',
 				array[pg_catalog.pg_current_xact_id()::pg_catalog.text, $1]::pg_catalog.text, true) end
@@ -146,7 +146,7 @@ func TestUpgradeLeavesStricterTriggersAlone(t *testing.T) {
 func TestUpgradeKeepsOldClients(t *testing.T) {
 	o := versionOneOf(t)
 	w := o.as(t, o.writer)
-	for name, text := range map[string]string{"lock": oldLock, "look": oldLook} {
+	for name, text := range map[string]string{"lock": oldLock, "look": oldUnderQuery} {
 		if _, err := w.Prepare(t.Context(), name, text); err != nil {
 			t.Fatal(err)
 		}

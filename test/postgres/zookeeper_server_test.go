@@ -85,7 +85,7 @@ func (e *ensemble) begin(members int) error {
 		e.members = append(e.members, m)
 	}
 	for i, m := range e.members {
-		if err := m.settle(i + 1); err != nil {
+		if err := m.writeConfig(i + 1); err != nil {
 			return err
 		}
 	}
@@ -101,8 +101,8 @@ func (e *ensemble) begin(members int) error {
 	return err
 }
 
-// settle writes what the member reads when it starts.
-func (m *keeperMember) settle(id int) error {
+// writeConfig writes what the member reads when it starts.
+func (m *keeperMember) writeConfig(id int) error {
 	data := filepath.Join(m.dir, "data")
 	_, port, err := net.SplitHostPort(m.address)
 	if err == nil {
@@ -183,7 +183,7 @@ func (e *ensemble) connect(session time.Duration) (*zk.Conn, error) {
 			err = e.ended()
 			return err != nil
 		}
-		if conn, _, err = zk.Connect(e.addresses(), session, zk.WithLogger(mute{})); err != nil {
+		if conn, _, err = zk.Connect(e.addresses(), session, zk.WithLogger(silentLogger{})); err != nil {
 			return true
 		}
 		if testwait.Holds(sessionWait, func() bool { return conn.State() == zk.StateHasSession }) {
@@ -284,6 +284,6 @@ func freePorts(n int) (ports []int, err error) {
 	return nil, errors.New("no ports are free")
 }
 
-type mute struct{}
+type silentLogger struct{}
 
-func (mute) Printf(string, ...any) {}
+func (silentLogger) Printf(string, ...any) {}

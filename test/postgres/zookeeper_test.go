@@ -51,7 +51,7 @@ func playWorker(address, dsn string) error {
 		return err
 	}
 	defer pool.Close()
-	conn, _, err := zk.Connect([]string{address}, briefSession, zk.WithLogger(mute{}))
+	conn, _, err := zk.Connect([]string{address}, briefSession, zk.WithLogger(silentLogger{}))
 	if err != nil {
 		return err
 	}

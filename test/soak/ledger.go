@@ -157,8 +157,8 @@ type listing struct {
 	before, highest uint64
 }
 
-// look begins a listing.
-func (l *ledger) look(now moment) listing {
+// beginListing begins a listing.
+func (l *ledger) beginListing(now moment) listing {
 	return listing{began: now, before: l.listed, highest: l.highest}
 }
 

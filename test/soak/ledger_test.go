@@ -11,7 +11,9 @@ import (
 func TestLedgerFindsPlantedFaults(t *testing.T) {
 	const s = time.Second
 	held := func(tokens ...uint64) map[string][]uint64 { return map[string][]uint64{"a": tokens} }
-	list := func(l *ledger, began, now moment, shown map[string][]uint64) { l.list(l.look(began), shown, now) }
+	list := func(l *ledger, began, now moment, shown map[string][]uint64) {
+		l.list(l.beginListing(began), shown, now)
+	}
 	type verdict struct{ lost, repeated, revived int }
 	for _, test := range []struct {
 		name string
@@ -148,7 +150,7 @@ func TestLedgerCountsWhatSurvived(t *testing.T) {
 		l.grant(name, uint64(5+i), l.floor(), time.Second, 10*time.Second)
 	}
 	l.release(7, 2*time.Second)
-	l.list(l.look(3*time.Second), map[string][]uint64{"a": {5}, "b": {6}, "c": {7}}, 4*time.Second)
+	l.list(l.beginListing(3*time.Second), map[string][]uint64{"a": {5}, "b": {6}, "c": {7}}, 4*time.Second)
 	if l.survived != 2 {
 		t.Errorf("%d leases survived, want the 2 that nobody had begun to release", l.survived)
 	}

@@ -89,7 +89,7 @@ func (s *soak) run(ctx context.Context, kills int) error {
 	}
 	stop()
 	workers.Wait()
-	return s.settle(ctx, all)
+	return s.finish(ctx, all)
 }
 
 func (s *soak) dial(ctx context.Context) (all []*pawl.Client, err error) {
@@ -221,7 +221,7 @@ func (s *soak) list(ctx context.Context) (n int, err error) {
 	ctx, stop := context.WithTimeout(ctx, callMax)
 	defer stop()
 	var look listing
-	s.judge(func(l *ledger) { look = l.look(s.now()) })
+	s.judge(func(l *ledger) { look = l.beginListing(s.now()) })
 	r, err := s.link.List(ctx, &linkpb.ListRequest{Prefix: prefix})
 	if err != nil {
 		return 0, err
@@ -267,9 +267,9 @@ func (s *soak) allServed(ctx context.Context) error {
 	}
 }
 
-// settle checks the long-held leases, gives everything back and sees that
+// finish checks the long-held leases, gives everything back and sees that
 // nothing is left.
-func (s *soak) settle(ctx context.Context, all []*pawl.Client) error {
+func (s *soak) finish(ctx context.Context, all []*pawl.Client) error {
 	if _, err := s.list(ctx); err != nil {
 		return fmt.Errorf("list what is held: %w", err)
 	}

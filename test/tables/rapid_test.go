@@ -17,7 +17,7 @@ import (
 
 // history plays a random history on a table and on the model.
 type history struct {
-	*world
+	*fixture
 	m *model
 	// numbers are the highest request numbers, made how many sessions without a
 	// stream and requests there were.
@@ -25,10 +25,10 @@ type history struct {
 	made    int
 	// slots of a name that has any.
 	slots uint32
-	// crowd is how many hold the first name from the beginning on, in this mode.
-	crowd      int
-	crowdMode  locktable.Mode
-	crowdSlots uint32
+	// manyHolders is how many hold the first name from the beginning on, in this mode.
+	manyHolders int
+	manyMode    locktable.Mode
+	manySlots   uint32
 }
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{world: newWorld(locktable.DefaultLimits), m: newModel(), numbers: map[string]uint64{}}
+		h := &history{fixture: newFixture(locktable.DefaultLimits), m: newModel(), numbers: map[string]uint64{}}
 		h.open(base, 0)
 		for range 3 {
 			h.attach(t)
@@ -64,7 +64,7 @@ func TestModel(t *testing.T) {
 			"session":  h.session,
 			"release":  h.release,
 			"cancel":   h.cancel,
-			"hangUp":   h.hangUp,
+			"hangUp":   h.detachWaiter,
 			"repeat":   h.repeat,
 			"heard":    h.heard,
 			"close":    h.close,
@@ -110,7 +110,7 @@ func (h *history) do(t *rapid.T, c locktable.Command, asked *mWaiter) locktable.
 func (h *history) follow(t *rapid.T, d locktable.Decided, asked *mWaiter) {
 	for _, e := range d.Events {
 		if err := h.event(e, asked); err != nil {
-			t.Fatalf("%s: %v", h.world.event(e), err)
+			t.Fatalf("%s: %v", h.fixture.event(e), err)
 		}
 	}
 	for _, r := range d.Replies {
@@ -354,8 +354,8 @@ func (h *history) pass(d time.Duration) {
 	h.m.real += d
 }
 
-// settle turns until nothing is to be done.
-func (h *history) settle(t *rapid.T) {
+// drain turns until nothing is to be done.
+func (h *history) drain(t *rapid.T) {
 	for range 1000 {
 		d, more := h.tick(true, 1000)
 		h.follow(t, d, nil)
@@ -377,7 +377,7 @@ func (h *history) failOver(t *rapid.T) {
 	if rapid.Bool().Draw(t, "clock right") {
 		wall = h.now.Wall
 	}
-	d, err := h.world.takeOver(rapid.Bool().Draw(t, "snapshot"), wall)
+	d, err := h.fixture.takeOver(rapid.Bool().Draw(t, "snapshot"), wall)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func (h *history) failOver(t *rapid.T) {
 }
 
 func (h *history) check(t *rapid.T) {
-	if h.crowd > 0 && rapid.IntRange(0, 4).Draw(t, "look") > 0 {
+	if h.manyHolders > 0 && rapid.IntRange(0, 4).Draw(t, "look") > 0 {
 		return
 	}
 	for name, s := range h.m.sessions {
@@ -395,7 +395,7 @@ func (h *history) check(t *rapid.T) {
 		}
 	}
 	if rapid.IntRange(0, 2).Draw(t, "settle") > 0 {
-		h.settle(t)
+		h.drain(t)
 		if err := h.m.quiet(h.closed()); err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +460,7 @@ func (h *history) endAll(t *rapid.T) {
 	h.lag = 0
 	for range 40 {
 		h.pass(time.Second)
-		h.settle(t)
+		h.drain(t)
 	}
 	c := h.table.Counts()
 	if c.Sessions != 0 || c.Leases != 0 || c.Waiters != 0 || c.Names != 0 {

@@ -38,12 +38,12 @@ func (h *history) once(t *rapid.T) {
 	h.do(t, c, w)
 }
 
-// hangUp ends the connection of who waits without a stream. Its place is kept, and
+// detachWaiter ends the connection of who waits without a stream. Its place is kept, and
 // passed over.
-func (h *history) hangUp(t *rapid.T) {
+func (h *history) detachWaiter(t *rapid.T) {
 	w := h.unary(t, false)
 	w.detached, w.kept = true, h.m.real+locktable.PlaceKept
-	h.do(t, locktable.HangUp{Waiter: w.ref}, nil)
+	h.do(t, locktable.DetachWaiter{Waiter: w.ref}, nil)
 }
 
 // unary draws a waiter without a stream; detached: its connection may have ended.

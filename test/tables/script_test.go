@@ -19,7 +19,7 @@ import (
 // stream s1/1, s1/2, …; a request without a stream is u1, u2, …; a session
 // without one is h1, h2, ….
 type script struct {
-	*world
+	*fixture
 	generation map[string]uint64
 	// next is the number that a client would give its next request.
 	next map[string]uint64
@@ -123,7 +123,7 @@ func (a *args) token(s string) guard.Token {
 	if err != nil {
 		a.t.Fatalf("%s: %v", a.d.Pos, err)
 	}
-	return guard.Token(int64(locktable.Line(base)) + n)
+	return guard.Token(int64(locktable.CounterLimit(base)) + n)
 }
 
 func (a *args) mode() (locktable.Mode, uint32) {
@@ -149,11 +149,11 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 				*field = int(a.number(v))
 			}
 		}
-		s.world, s.generation = newWorld(l), map[string]uint64{}
+		s.fixture, s.generation = newFixture(l), map[string]uint64{}
 		return ""
 	}
-	if s.world == nil {
-		s.world = newWorld(locktable.DefaultLimits)
+	if s.fixture == nil {
+		s.fixture = newFixture(locktable.DefaultLimits)
 	}
 	switch d.Cmd {
 	case "open":
@@ -188,7 +188,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return fmt.Sprintf("counted %v of %v\n", s.now.Low, s.now.High)
 	case "wall":
 		s.now.Wall = base.Add(a.duration(a.word(0), 0))
-		return fmt.Sprintf("line %s\n", token(locktable.Line(s.now.Wall)))
+		return fmt.Sprintf("line %s\n", token(locktable.CounterLimit(s.now.Wall)))
 	case "wall-at-counter":
 		return s.wallAtCounter(a)
 	case "tick":
@@ -216,7 +216,7 @@ func (s *script) wallAtCounter(a *args) string {
 	want := s.table.Counts().Counter + guard.Token(a.number(a.value("plus")))
 	sec := int64(want >> 20)
 	for ns := int64(0); ns < 1e9; ns += 100 {
-		if w := time.Unix(sec, ns); locktable.Line(w) == want {
+		if w := time.Unix(sec, ns); locktable.CounterLimit(w) == want {
 			s.now.Wall = w
 			return fmt.Sprintf("line %s\n", token(want))
 		}
@@ -287,7 +287,7 @@ func (s *script) command(a *args) locktable.Command {
 	case "close":
 		return locktable.Close{Ref: a.word(0) + "/close", Session: s.id(a.word(0))}
 	case "hangup":
-		return locktable.HangUp{Waiter: a.word(0)}
+		return locktable.DetachWaiter{Waiter: a.word(0)}
 	case "cancel":
 		if len(a.words) == 1 {
 			return locktable.Cancel{Waiter: a.word(0)}

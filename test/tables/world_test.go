@@ -19,8 +19,8 @@ import (
 // otherwise: behind the counter, so that tokens are small numbers above it.
 var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// world is a table, its log and its time.
-type world struct {
+// fixture is a table, its log and its time.
+type fixture struct {
 	table  *locktable.Table
 	limits locktable.Limits
 	log    []*recordpb.Event
@@ -32,15 +32,15 @@ type world struct {
 	epoch uint64
 }
 
-func newWorld(limits locktable.Limits) *world {
-	return &world{
+func newFixture(limits locktable.Limits) *fixture {
+	return &fixture{
 		table: locktable.New(limits), limits: limits, known: map[locktable.ID]string{},
 		now: locktable.Now{Wall: base.Add(time.Second)},
 	}
 }
 
 // id derives an id from a name, so that scripts can name it.
-func (w *world) id(name string) locktable.ID {
+func (w *fixture) id(name string) locktable.ID {
 	sum := sha256.Sum256([]byte(name))
 	id := locktable.ID(sum[:16])
 	w.known[id] = name
@@ -48,7 +48,7 @@ func (w *world) id(name string) locktable.ID {
 }
 
 // open begins a tenure, the first of the cell when there was none.
-func (w *world) open(wall time.Time, floor guard.Token) locktable.Decided {
+func (w *fixture) open(wall time.Time, floor guard.Token) locktable.Decided {
 	var d locktable.Decided
 	if w.epoch == 0 {
 		w.table.Found("test-0123456789abcdef", []byte("secret"), &d)
@@ -59,35 +59,35 @@ func (w *world) open(wall time.Time, floor guard.Token) locktable.Decided {
 	return w.took(d)
 }
 
-func (w *world) decide(c locktable.Command) locktable.Decided {
+func (w *fixture) decide(c locktable.Command) locktable.Decided {
 	var d locktable.Decided
 	w.table.Decide(w.now, c, &d)
 	return w.took(d)
 }
 
 // tick is one turn's care for time and the work list.
-func (w *world) tick(complete bool, budget int) (d locktable.Decided, more bool) {
+func (w *fixture) tick(complete bool, budget int) (d locktable.Decided, more bool) {
 	expiring := w.table.Tick(w.now, complete, budget, &d)
 	working := w.table.Work(w.now, budget, &d)
 	return w.took(d), expiring || working
 }
 
 // took writes what was decided to the log, as bytes would be.
-func (w *world) took(d locktable.Decided) locktable.Decided {
+func (w *fixture) took(d locktable.Decided) locktable.Decided {
 	for _, e := range d.Events {
 		w.log = append(w.log, proto.Clone(e).(*recordpb.Event))
 	}
 	return d
 }
 
-func (w *world) advance(d time.Duration) {
+func (w *fixture) advance(d time.Duration) {
 	w.now.High += d
 	w.now.Low = max(w.now.High-w.lag, w.now.Low)
 	w.now.Wall = w.now.Wall.Add(d)
 }
 
 // rebuilt is the table that the log gives, or its snapshot of the present.
-func (w *world) rebuilt(snapshot bool) (*locktable.Table, error) {
+func (w *fixture) rebuilt(snapshot bool) (*locktable.Table, error) {
 	t := locktable.New(w.limits)
 	log := w.log
 	if snapshot {
@@ -98,14 +98,14 @@ func (w *world) rebuilt(snapshot bool) (*locktable.Table, error) {
 			return nil, fmt.Errorf("event %d: %w", i, err)
 		}
 	}
-	t.Settle()
+	t.FinishReplay()
 	return t, nil
 }
 
 // differs says in what a rebuilt table is not the live one; empty: in nothing
 // that is decided. How long outcomes are kept is not; the live table may have
 // forgotten some.
-func (w *world) differs(other *locktable.Table) string {
+func (w *fixture) differs(other *locktable.Table) string {
 	live, liveOutcomes := decided(w.table, w.now)
 	rest, restOutcomes := decided(other, w.now)
 	for i := range max(len(live), len(rest)) {
@@ -154,7 +154,7 @@ func decided(t *locktable.Table, now locktable.Now) (rest, outcomes []string) {
 }
 
 // takeOver goes on with a rebuilt table in a new tenure.
-func (w *world) takeOver(snapshot bool, wall time.Time) (locktable.Decided, error) {
+func (w *fixture) takeOver(snapshot bool, wall time.Time) (locktable.Decided, error) {
 	t, err := w.rebuilt(snapshot)
 	if err != nil {
 		return locktable.Decided{}, err
@@ -175,7 +175,7 @@ func token(t guard.Token) string {
 	if t == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("#%d", int64(t)-int64(locktable.Line(base)))
+	return fmt.Sprintf("#%d", int64(t)-int64(locktable.CounterLimit(base)))
 }
 
 // grant writes what is not plain of one name of a lease.
@@ -190,7 +190,7 @@ func grant(t, fence guard.Token, slot uint32) string {
 	return s
 }
 
-func (w *world) name(b []byte) string {
+func (w *fixture) name(b []byte) string {
 	var id locktable.ID
 	copy(id[:], b)
 	if n, ok := w.known[id]; ok {
@@ -204,7 +204,7 @@ func kind(k recordpb.Kind) string {
 }
 
 // event writes an event in one line.
-func (w *world) event(e *recordpb.Event) string {
+func (w *fixture) event(e *recordpb.Event) string {
 	b := &strings.Builder{}
 	b.WriteString(kind(e.Kind))
 	add := func(format string, args ...any) { fmt.Fprintf(b, " "+format, args...) }
@@ -266,7 +266,7 @@ func (w *world) event(e *recordpb.Event) string {
 }
 
 // answer writes an answer in one line.
-func (w *world) answer(a locktable.Answer) string {
+func (w *fixture) answer(a locktable.Answer) string {
 	switch a := a.(type) {
 	case locktable.Attached:
 		s := fmt.Sprintf("attached ttl=%v", a.TTL)

@@ -77,7 +77,7 @@ func TestHunt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := h.look(context.Background(), i, &bugs[0])
+		v := h.hunt(context.Background(), i, &bugs[0])
 		switch {
 		case x.want == "" && v.err != nil:
 			t.Errorf("%s: %v", x.found, v.err)

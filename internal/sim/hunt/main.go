@@ -120,7 +120,7 @@ func (h *hunter) each(ctx context.Context, bugs []*planted.Bug) func(yield func(
 		for range *lanes {
 			all.Go(func() {
 				for i := range next {
-					verdicts[i] <- h.look(ctx, i, bugs[i])
+					verdicts[i] <- h.hunt(ctx, i, bugs[i])
 				}
 			})
 		}

@@ -16,7 +16,7 @@ func main() {
 	flag.Parse()
 
 	if *story {
-		sim.WriteStory(os.Stdout, sim.Run(sim.Draw(*seed), true).Story)
+		sim.WriteTimeline(os.Stdout, sim.Run(sim.Draw(*seed), true).Timeline)
 	}
 	// A world needs little memory and makes much garbage.
 	debug.SetGCPercent(400)

@@ -244,8 +244,8 @@ func (w *World) spend(how int) fate {
 	return f
 }
 
-// tell says what an action is, in the state in which it happens.
-func (w *World) tell(a action) string {
+// describe says what an action is, in the state in which it happens.
+func (w *World) describe(a action) string {
 	of, how := int(a.of), int(a.how)
 	server := func() string { return fmt.Sprintf("%s (epoch %d)", w.servers[of].name(), w.servers[of].epoch) }
 	client := func() string { return w.clients[of].name() }

@@ -134,7 +134,7 @@ func (c *client) greet(s *server) {
 		a.Session, a.New = locktable.ID{}, c.session
 	}
 	if c.stream != nil {
-		c.leave()
+		c.disconnect()
 		c.window.Forget()
 	}
 	if c.token != 0 {
@@ -213,15 +213,15 @@ func (c *client) hear() {
 
 func (c *client) drop() { c.token, c.claimed, c.writing = 0, false, false }
 
-// leave ends the connection.
-func (c *client) leave() {
+// disconnect ends the connection.
+func (c *client) disconnect() {
 	c.up, c.stream.cut, c.stream.down = false, true, nil
 }
 
 // lose gives up the session and all that belongs to it.
 func (c *client) lose() {
 	c.drop()
-	c.leave()
+	c.disconnect()
 	c.lost = true
 	c.request, c.releasing, c.window = 0, 0, trust.Window{}
 }

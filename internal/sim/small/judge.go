@@ -260,9 +260,9 @@ func (j *judge) replayed(s *server) {
 	}
 }
 
-// rests holds a server at rest, which has nothing decided that is not durable,
+// checkAtRest holds a server at rest, which has nothing decided that is not durable,
 // against the log (I9).
-func (j *judge) rests() {
+func (j *judge) checkAtRest() {
 	for _, s := range j.world.servers {
 		if s.phase != serving || s.epoch != j.epoch || !s.core.Idle() {
 			continue

@@ -25,14 +25,14 @@ type Space[W, A any] struct {
 	Depth int
 	Begin func() W
 	// Enabled lists what can happen next, Do has it happen, Tell says what it is.
-	Enabled func(w W) []A
-	Do      func(w W, a A)
-	Tell    func(w W, a A) string
+	Enabled  func(w W) []A
+	Do       func(w W, a A)
+	Describe func(w W, a A) string
 	// Broken looks at a state and says what is wrong, there or on the way; nil:
 	// nothing.
 	Broken func(w W) *Violation
-	// Leave ends what a state holds; nil: it holds nothing.
-	Leave func(w W)
+	// Close ends what a state holds; nil: it holds nothing.
+	Close func(w W)
 }
 
 // Search looks through a world, the nearest states first, at no more than limit
@@ -47,9 +47,9 @@ func Search(b Bounds, limit int) Found {
 func search(b Bounds, limit int, look func(w *World) (k Key, enough bool)) Found {
 	s := Space[*World, action]{
 		Depth: b.Depth, Begin: func() *World { return begin(b) },
-		Enabled: (*World).enabled, Do: (*World).do, Tell: (*World).tell,
+		Enabled: (*World).enabled, Do: (*World).do, Describe: (*World).describe,
 		Broken: func(w *World) *Violation {
-			w.judge.rests()
+			w.judge.checkAtRest()
 			return w.failure
 		},
 	}
@@ -77,7 +77,7 @@ func (s Space[W, A]) Search(limit int, look func(w W) (k Key, enough bool)) Foun
 	}
 	first := s.Begin()
 	see(first)
-	s.leave(first)
+	s.close(first)
 	for at := 0; at < len(steps); at++ {
 		if limit > 0 && at >= limit {
 			found.Whole, found.Complete = false, false
@@ -89,25 +89,25 @@ func (s Space[W, A]) Search(limit int, look func(w W) (k Key, enough bool)) Foun
 			break
 		}
 		path := pathTo(steps, at)
-		w := s.reach(path)
+		w := s.replay(path)
 		next := s.Enabled(w)
 		if len(next) == 0 {
-			s.leave(w)
+			s.close(w)
 		}
 		for i, a := range next {
 			if i > 0 {
-				w = s.reach(path)
+				w = s.replay(path)
 			}
 			s.Do(w, a)
 			found.Transitions++
 			if v := s.Broken(w); v != nil {
-				s.leave(w)
+				s.close(w)
 				found.States, found.Violation = len(steps), v
-				found.Violation.Steps = s.story(append(path, a))
+				found.Violation.Steps = s.describePath(append(path, a))
 				return found
 			}
 			isNew, enough := see(w)
-			s.leave(w)
+			s.close(w)
 			if enough {
 				found.States, found.Whole, found.Complete = len(steps), false, false
 				return found
@@ -130,8 +130,8 @@ func pathTo[A any](steps []step[A], at int) []A {
 	return path
 }
 
-// reach repeats actions from the beginning.
-func (s Space[W, A]) reach(path []A) W {
+// replay repeats actions from the beginning.
+func (s Space[W, A]) replay(path []A) W {
 	w := s.Begin()
 	for _, a := range path {
 		s.Do(w, a)
@@ -139,26 +139,26 @@ func (s Space[W, A]) reach(path []A) W {
 	return w
 }
 
-// story tells actions.
-func (s Space[W, A]) story(path []A) []string {
+// describePath tells actions.
+func (s Space[W, A]) describePath(path []A) []string {
 	w := s.Begin()
-	defer s.leave(w)
+	defer s.close(w)
 	var all []string
 	for _, a := range path {
-		all = append(all, s.Tell(w, a))
+		all = append(all, s.Describe(w, a))
 		s.Do(w, a)
 	}
 	return all
 }
 
-func (s Space[W, A]) leave(w W) {
-	if s.Leave != nil {
-		s.Leave(w)
+func (s Space[W, A]) close(w W) {
+	if s.Close != nil {
+		s.Close(w)
 	}
 }
 
-// WriteStory writes the steps to a violation as a numbered list.
-func (v *Violation) WriteStory(out io.Writer) {
+// WriteSteps writes the steps to a violation as a numbered list.
+func (v *Violation) WriteSteps(out io.Writer) {
 	fmt.Fprintf(out, "%s is broken: %s\n", v.Invariant, v.What)
 	for i, s := range v.Steps {
 		fmt.Fprintf(out, "%4d. %s\n", i+1, s)

@@ -41,8 +41,8 @@ type server struct {
 	// answered it, and the answer is under way.
 	asked, read bool
 	askedIn     uint64
-	// stuck: the store has refused a batch since one landed.
-	stuck bool
+	// storeFull: the store has refused a batch since one landed.
+	storeFull bool
 	// asks counts the Confirms of this tick, to keep them apart in time.
 	asks int
 }
@@ -146,7 +146,7 @@ func (s *server) act() {
 	}
 	for i := range a.Replies {
 		s.world.judge.leaves(s, &a.Replies[i])
-		if _, renewed := a.Replies[i].Answer.(locktable.Renewed); renewed && s.stuck {
+		if _, renewed := a.Replies[i].Answer.(locktable.Renewed); renewed && s.storeFull {
 			s.world.spared = true
 		}
 		x := a.Replies[i].To.(*stream)
@@ -191,7 +191,7 @@ func (s *server) land(i int, f fate) {
 	s.wire.fate = f
 	err := s.tenure.Append(context.Background(), b.number, b.batch.Raw)
 	if s.wire.fate = lands; errors.Is(err, store.ErrFull) {
-		s.stuck = true
+		s.storeFull = true
 		s.core.Full()
 		s.act()
 		return
@@ -200,7 +200,7 @@ func (s *server) land(i int, f fate) {
 		return
 	}
 	s.flying = append(s.flying[:i:i], s.flying[i+1:]...)
-	s.stuck = false
+	s.storeFull = false
 	s.core.Landed(b.number)
 	s.act()
 }

@@ -19,15 +19,15 @@ func TestQuick(t *testing.T) {
 			f := Search(b, quick)
 			t.Logf("%d states, %d transitions, depth %d", f.States, f.Transitions, f.Depth)
 			if f.Violation != nil {
-				t.Error(storyOf(f.Violation))
+				t.Error(stepsOf(f.Violation))
 			}
 		})
 	}
 }
 
-func storyOf(v *Violation) string {
+func stepsOf(v *Violation) string {
 	var s strings.Builder
-	v.WriteStory(&s)
+	v.WriteSteps(&s)
 	return s.String()
 }
 

@@ -82,20 +82,20 @@ func begin(b Bounds) *World {
 		w.clients[i] = c
 		c.greet(a)
 	}
-	w.settle()
+	w.deliverAll()
 	for _, c := range w.clients {
 		c.acquire()
 	}
-	w.settle()
+	w.deliverAll()
 	if b.Alone {
-		w.clients[1].leave()
+		w.clients[1].disconnect()
 	}
 	w.steps = 1
 	return w
 }
 
-// settle lets everything arrive.
-func (w *World) settle() {
+// deliverAll lets everything arrive.
+func (w *World) deliverAll() {
 	a := w.servers[0]
 	for busy := true; busy; {
 		busy = false

@@ -18,16 +18,16 @@ var (
 	ErrCrashed = errors.New("faulty: this server has crashed")
 )
 
-// Fate is what becomes of a transaction. The zero Fate is a good one.
-type Fate struct {
+// Fault is what becomes of a transaction. The zero Fate is a good one.
+type Fault struct {
 	// Delay passes before it reaches the store; two delayed by different times
 	// arrive in the other order.
 	Delay time.Duration
 	// Refuse, when not nil, is answered in place of the store, which never sees
 	// the transaction.
 	Refuse error
-	// Mute loses the answer: the transaction took effect, ErrLost is returned.
-	Mute bool
+	// LoseAnswer loses the answer: the transaction took effect, ErrLost is returned.
+	LoseAnswer bool
 }
 
 // Link is one server's way to a store. Safe for use by several goroutines.
@@ -37,7 +37,7 @@ type Link struct {
 	journal *Journal
 
 	mu      sync.Mutex
-	plan    func(kvlog.Txn) Fate
+	plan    func(kvlog.Txn) Fault
 	crash   context.Context
 	crashed context.CancelCauseFunc
 	stalled chan struct{}
@@ -55,7 +55,7 @@ func NewLink(kv kvlog.KV, clk clock.Clock, journal *Journal) *Link {
 
 // Plan has every further transaction's fate decided by f, which must not call
 // the link; nil: all are good.
-func (l *Link) Plan(f func(kvlog.Txn) Fate) {
+func (l *Link) Plan(f func(kvlog.Txn) Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.plan = f
@@ -90,7 +90,7 @@ func (l *Link) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	l.mu.Lock()
 	plan := l.plan
 	l.mu.Unlock()
-	var fate Fate
+	var fate Fault
 	if plan != nil {
 		fate = plan(t)
 	}
@@ -107,7 +107,7 @@ func (l *Link) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 	switch {
 	case l.crash.Err() != nil:
 		return kvlog.Result{}, ErrCrashed
-	case fate.Mute:
+	case fate.LoseAnswer:
 		return kvlog.Result{}, ErrLost
 	}
 	return res, err

@@ -23,14 +23,14 @@ func TestFates(t *testing.T) {
 	disk, journal := memstore.NewDisk(), &faulty.Journal{}
 	link := faulty.NewLink(disk, clock.Bubble(), journal)
 	refusal := errors.New("no")
-	link.Plan(func(t kvlog.Txn) faulty.Fate {
+	link.Plan(func(t kvlog.Txn) faulty.Fault {
 		switch t.What {
 		case "mute":
-			return faulty.Fate{Mute: true}
+			return faulty.Fault{LoseAnswer: true}
 		case "refused":
-			return faulty.Fate{Refuse: refusal}
+			return faulty.Fault{Refuse: refusal}
 		}
-		return faulty.Fate{}
+		return faulty.Fault{}
 	})
 	for _, c := range []struct {
 		key    string
@@ -61,8 +61,8 @@ func TestDelayReorders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		link := faulty.NewLink(disk, clock.Bubble(), nil)
-		link.Plan(func(t kvlog.Txn) faulty.Fate {
-			return faulty.Fate{Delay: map[kvlog.What]time.Duration{"a": 2 * time.Second, "b": time.Second}[t.What]}
+		link.Plan(func(t kvlog.Txn) faulty.Fault {
+			return faulty.Fault{Delay: map[kvlog.What]time.Duration{"a": 2 * time.Second, "b": time.Second}[t.What]}
 		})
 		revs := map[string]int64{}
 		var mu sync.Mutex

@@ -84,7 +84,7 @@ func (c *claimant) pace() time.Duration { return min(c.opts.ActiveTTL/10, paceMa
 // try looks once and, when it is this node's turn, swaps itself in. Neither a
 // tenure nor an error: not yet.
 func (c *claimant) try(ctx context.Context) (*tenure, error) {
-	now, err := c.look(ctx)
+	now, err := c.readState(ctx)
 	if err != nil || !c.turn(now) {
 		return nil, err
 	}
@@ -94,9 +94,9 @@ func (c *claimant) try(ctx context.Context) (*tenure, error) {
 	return c.succeed(ctx, now)
 }
 
-func (c *claimant) look(ctx context.Context) (situation, error) {
+func (c *claimant) readState(ctx context.Context) (situation, error) {
 	var now situation
-	res, err := c.txn(ctx, Txn{What: WhatLook, Then: []Op{get(c.keys.Tenure()), get(c.keys.Beat()), get(c.keys.Snapshot())}})
+	res, err := c.txn(ctx, Txn{What: WhatRead, Then: []Op{get(c.keys.Tenure()), get(c.keys.Beat()), get(c.keys.Snapshot())}})
 	if err != nil {
 		return now, err
 	}
@@ -134,7 +134,7 @@ func (c *claimant) tail(ctx context.Context) (last Pair, foreign []string, err e
 		}
 		return Pair{}, foreign, err
 	}
-	res, err := c.txn(ctx, Txn{What: WhatLook, Then: []Op{get(last.Key)}})
+	res, err := c.txn(ctx, Txn{What: WhatRead, Then: []Op{get(last.Key)}})
 	if err != nil {
 		return Pair{}, nil, err
 	}
@@ -163,7 +163,7 @@ func (c *claimant) turn(now situation) bool {
 	case now.tenure.Rev != 0 && bytes.Equal(now.tenure.Value, c.left()):
 		return true
 	}
-	return c.wait.look(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev) >= c.patience(now)
+	return c.wait.observe(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev) >= c.patience(now)
 }
 
 // patience is how long the active server must have given no sign of life: its own

@@ -46,7 +46,7 @@ type Found struct {
 func Inspect(ctx context.Context, kv KV, prefix string, visit func(Found) error) error {
 	keys := Keys{Prefix: prefix}
 	reads := []Op{get(keys.Tenure()), get(keys.Beat()), get(keys.Snapshot())}
-	res, err := kv.Txn(ctx, Txn{What: WhatLook, Then: reads})
+	res, err := kv.Txn(ctx, Txn{What: WhatRead, Then: reads})
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (i *inspection) each(ctx context.Context, from, to string) error {
 			if p.Key == i.keys.Tenure() || p.Key == i.keys.Beat() || p.Key == i.keys.Snapshot() {
 				continue
 			}
-			if err := i.visit(i.look(p)); err != nil {
+			if err := i.visit(i.classify(p)); err != nil {
 				return err
 			}
 		}
@@ -126,7 +126,7 @@ func (i *inspection) each(ctx context.Context, from, to string) error {
 	return nil
 }
 
-func (i *inspection) look(p Pair) Found {
+func (i *inspection) classify(p Pair) Found {
 	if n, ours := i.keys.logNumber(p.Key); ours && n > 0 {
 		return i.batch(p, n)
 	}

@@ -36,7 +36,7 @@ type What string
 
 // The kinds of transaction of the protocol.
 const (
-	WhatLook     What = "look"
+	WhatRead     What = "read"
 	WhatFresh    What = "fresh"
 	WhatClaim    What = "claim"
 	WhatOpen     What = "open"

@@ -22,9 +22,9 @@ type patience struct {
 	begun        bool
 }
 
-// look takes in what an answer showed; now was read after it arrived. It
+// observe takes in what an answer showed; now was read after it arrived. It
 // returns the time watched without a change.
-func (p *patience) look(now clock.Reading, tenure, beat int64) time.Duration {
+func (p *patience) observe(now clock.Reading, tenure, beat int64) time.Duration {
 	if !p.begun || tenure != p.tenure || beat != p.beat {
 		*p = patience{tenure: tenure, beat: beat, last: now, begun: true}
 		return 0

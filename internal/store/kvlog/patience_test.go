@@ -63,7 +63,7 @@ func TestPatience(t *testing.T) {
 				case claim:
 					tenure++
 				}
-				if got := p.look(now, tenure, life); got != s.want {
+				if got := p.observe(now, tenure, life); got != s.want {
 					t.Errorf("step %d: waited %v, want %v", i, got, s.want)
 				}
 			}
@@ -74,14 +74,14 @@ func TestPatience(t *testing.T) {
 // TestPatienceBacksNoClock: a clock that goes back gives nothing.
 func TestPatienceBacksNoClock(t *testing.T) {
 	var p patience
-	p.look(clock.Reading{Boot: time.Hour, Raw: time.Hour}, 1, 1)
-	if got := p.look(clock.Reading{}, 1, 1); got != 0 {
+	p.observe(clock.Reading{Boot: time.Hour, Raw: time.Hour}, 1, 1)
+	if got := p.observe(clock.Reading{}, 1, 1); got != 0 {
 		t.Errorf("waited %v", got)
 	}
 	// Suspended: boot time runs, raw time does not; a server counts the less.
 	p = patience{}
-	p.look(clock.Reading{}, 1, 1)
-	if got := p.look(clock.Reading{Boot: time.Hour, Raw: time.Millisecond}, 1, 1); got != time.Millisecond {
+	p.observe(clock.Reading{}, 1, 1)
+	if got := p.observe(clock.Reading{Boot: time.Hour, Raw: time.Millisecond}, 1, 1); got != time.Millisecond {
 		t.Errorf("waited %v", got)
 	}
 }

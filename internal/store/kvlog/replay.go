@@ -42,7 +42,7 @@ func (t *tenure) Replay(ctx context.Context, chunk, batch func(n uint64, b []byt
 	if err := t.ended(); err != nil {
 		return 0, err
 	}
-	res, err := t.txn(ctx, Txn{What: WhatLook, Then: []Op{get(t.keys.Tenure()), get(t.keys.Snapshot())}})
+	res, err := t.txn(ctx, Txn{What: WhatRead, Then: []Op{get(t.keys.Tenure()), get(t.keys.Snapshot())}})
 	if err == nil {
 		err = t.inForce(res.Gets[0])
 	}

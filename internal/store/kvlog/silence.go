@@ -43,7 +43,7 @@ func (t *tenure) silent() error {
 	if since < t.silenceMax() {
 		return nil
 	}
-	t.leave(t.value)
+	t.noteSilentEnd(t.value)
 	return t.end(fmt.Errorf("%w: none of its signs of life was answered for %v", store.ErrFenced, since.Round(time.Millisecond)))
 }
 
@@ -56,8 +56,8 @@ func (t *tenure) signed(sent clock.Reading) {
 	}
 }
 
-// leave notes a tenure that ended here in silence.
-func (s *Store) leave(value []byte) {
+// noteSilentEnd notes a tenure that ended here in silence.
+func (s *Store) noteSilentEnd(value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silenced = value

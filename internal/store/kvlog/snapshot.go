@@ -76,7 +76,7 @@ func (t *tenure) snapshot(ctx context.Context, upTo uint64, chunks iter.Seq[[]by
 // before reads what the publication will compare with.
 func (t *tenure) before(ctx context.Context, upTo uint64) (entry, pointer Pair, err error) {
 	reads := []Op{get(t.keys.Tenure()), get(t.keys.Log(upTo)), get(t.keys.Snapshot())}
-	res, err := t.txn(ctx, Txn{What: WhatLook, Then: reads})
+	res, err := t.txn(ctx, Txn{What: WhatRead, Then: reads})
 	if err == nil {
 		err = t.inForce(res.Gets[0])
 	}

@@ -83,7 +83,7 @@ func (s *Store) Close() {
 
 // Active names the server whose tenure is in force.
 func (s *Store) Active(ctx context.Context) (store.Node, error) {
-	res, err := s.txn(ctx, Txn{What: WhatLook, Then: []Op{get(s.keys.Tenure())}})
+	res, err := s.txn(ctx, Txn{What: WhatRead, Then: []Op{get(s.keys.Tenure())}})
 	if err != nil {
 		return store.Node{}, fmt.Errorf("read the tenure: %w", err)
 	}

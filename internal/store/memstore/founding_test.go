@@ -29,11 +29,11 @@ func TestCellIsNotFoundedOverABatch(t *testing.T) {
 				}
 				s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
 				var once sync.Once
-				s.Plan(func(x kvlog.Txn) faulty.Fate {
+				s.Plan(func(x kvlog.Txn) faulty.Fault {
 					if x.What == kvlog.WhatFresh {
 						once.Do(func() { do(t, disk, put(key, string(sealed(t, 6, store.Nonce{6}, 2)))) })
 					}
-					return faulty.Fate{}
+					return faulty.Fault{}
 				})
 				if ten := claims(t, s, 1); ten.Opened() || ten.Epoch() != 7 {
 					t.Errorf("a tenure of epoch %d, a new cell: %v; the log goes on with epoch 7", ten.Epoch(), ten.Opened())

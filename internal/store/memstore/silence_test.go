@@ -23,16 +23,16 @@ import (
 const activeTTL = 10 * time.Second
 
 // silent is a tenure of a new cell, whose signs of life fare as beat says.
-func silent(t *testing.T, o memstore.Options, beat func() faulty.Fate) (*memstore.Store, store.Tenure) {
+func silent(t *testing.T, o memstore.Options, beat func() faulty.Fault) (*memstore.Store, store.Tenure) {
 	t.Helper()
 	o.ActiveTTL = activeTTL
 	s := memstore.NewDisk().Store(o)
 	t.Cleanup(s.Crash)
-	s.Plan(func(x kvlog.Txn) faulty.Fate {
+	s.Plan(func(x kvlog.Txn) faulty.Fault {
 		if x.What == kvlog.WhatBeat {
 			return beat()
 		}
-		return faulty.Fate{}
+		return faulty.Fault{}
 	})
 	return s, claims(t, s, 1)
 }
@@ -63,12 +63,12 @@ func sealed(t *testing.T, epoch uint64, nonce store.Nonce, n uint64) []byte {
 // A standby looks at signs of life and at nothing else, so nothing else lets a
 // tenure go on.
 func TestTenureEndsInSilence(t *testing.T) {
-	for what, beat := range map[string]func() faulty.Fate{
-		"refused":              func() faulty.Fate { return faulty.Fate{Refuse: errors.New("no")} },
-		"landed, and unheard":  func() faulty.Fate { return faulty.Fate{Mute: true} },
-		"answered, but late":   func() faulty.Fate { return faulty.Fate{Delay: activeTTL * 95 / 100} },
+	for what, beat := range map[string]func() faulty.Fault{
+		"refused":              func() faulty.Fault { return faulty.Fault{Refuse: errors.New("no")} },
+		"landed, and unheard":  func() faulty.Fault { return faulty.Fault{LoseAnswer: true} },
+		"answered, but late":   func() faulty.Fault { return faulty.Fault{Delay: activeTTL * 95 / 100} },
 		"later every time":     slower(),
-		"never there nor back": func() faulty.Fate { return faulty.Fate{Delay: time.Hour} },
+		"never there nor back": func() faulty.Fault { return faulty.Fault{Delay: time.Hour} },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,9 +102,9 @@ func TestTenureEndsInSilence(t *testing.T) {
 }
 
 // slower answers each sign of life later than the one before.
-func slower() func() faulty.Fate {
+func slower() func() faulty.Fault {
 	var n atomic.Int64
-	return func() faulty.Fate { return faulty.Fate{Delay: activeTTL / 20 * time.Duration(n.Add(1))} }
+	return func() faulty.Fault { return faulty.Fault{Delay: activeTTL / 20 * time.Duration(n.Add(1))} }
 }
 
 func TestTenureWithSignsOfLifeGoesOn(t *testing.T) {
@@ -113,7 +113,7 @@ func TestTenureWithSignsOfLifeGoesOn(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o.Clock = clock.Bubble()
-			_, ten := silent(t, o, func() faulty.Fate { return faulty.Fate{Delay: activeTTL * 35 / 100} })
+			_, ten := silent(t, o, func() faulty.Fault { return faulty.Fault{Delay: activeTTL * 35 / 100} })
 			for range 100 {
 				time.Sleep(activeTTL / 3)
 				if err := ten.Confirm(t.Context()); err != nil {
@@ -140,7 +140,7 @@ func (c asleep) Now() clock.Reading {
 func TestSleepIsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := asleep{clock.Bubble(), new(atomic.Int64)}
-		_, ten := silent(t, memstore.Options{Clock: k}, func() faulty.Fate { return faulty.Fate{} })
+		_, ten := silent(t, memstore.Options{Clock: k}, func() faulty.Fault { return faulty.Fault{} })
 		time.Sleep(activeTTL * 5)
 		if err := ten.Confirm(t.Context()); err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func TestDeposedServerWithALongerTTL(t *testing.T) {
 		a, b := server(activeTTL), server(activeTTL/5)
 		ten := claims(t, a, 1)
 		synctest.Wait()
-		a.Plan(func(kvlog.Txn) faulty.Fate { return faulty.Fate{Refuse: errors.New("no way")} })
+		a.Plan(func(kvlog.Txn) faulty.Fault { return faulty.Fault{Refuse: errors.New("no way")} })
 		state := disk.Save()
 		claims(t, b, 2)
 		b.Crash()

@@ -35,7 +35,7 @@ func TestSnapshotIsNotPublishedOverAHole(t *testing.T) {
 			t.Fatal(err)
 		}
 		state := disk.Save()
-		s.Plan(fates(map[kvlog.What][]faulty.Fate{kvlog.WhatAppend: {{Delay: time.Second}, {}}}))
+		s.Plan(fates(map[kvlog.What][]faulty.Fault{kvlog.WhatAppend: {{Delay: time.Second}, {}}}))
 		fourth := make(chan error, 1)
 		go func() { fourth <- send(4) }()
 		synctest.Wait()
@@ -78,7 +78,7 @@ func TestConfirmOvertakenByATruncation(t *testing.T) {
 		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
 		t.Cleanup(s.Crash)
 		ten := claims(t, s, 1)
-		s.Plan(fates(map[kvlog.What][]faulty.Fate{kvlog.WhatConfirm: {{Delay: time.Second}, {}}}))
+		s.Plan(fates(map[kvlog.What][]faulty.Fault{kvlog.WhatConfirm: {{Delay: time.Second}, {}}}))
 		confirmed := make(chan error, 1)
 		go func() { confirmed <- ten.Confirm(t.Context()) }()
 		synctest.Wait()
@@ -111,7 +111,7 @@ func TestSnapshotAgainOverTheChunksOfTheFirst(t *testing.T) {
 			s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
 			t.Cleanup(s.Crash)
 			ten := claims(t, s, 1)
-			s.Plan(fates(map[kvlog.What][]faulty.Fate{kvlog.WhatChunk: {{Mute: true}, {}}}))
+			s.Plan(fates(map[kvlog.What][]faulty.Fault{kvlog.WhatChunk: {{LoseAnswer: true}, {}}}))
 			if err := ten.Snapshot(t.Context(), 1, snapshotOf(t, 1, ten.Nonce(), 1)); err == nil {
 				t.Error("a snapshot whose chunk was not answered succeeds")
 			}

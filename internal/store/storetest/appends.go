@@ -26,7 +26,7 @@ var lateTests = []Test{
 func retry(t T, p *Place) {
 	c := newCell(t, p)
 	c.takeOver().append()
-	for _, fate := range []faulty.Fate{mute, refused} {
+	for _, fate := range []faulty.Fault{loseAnswer, refused} {
 		srv := c.server()
 		a := c.claim(srv, hasty)
 		if err := a.replay(); err != nil {
@@ -71,7 +71,7 @@ func lostOverTakeOver(t T, p *Place) {
 	a.begin()
 	lost, _ := a.next()
 	n, _ := a.next()
-	once(srv, kvlog.WhatAppend, mute)
+	once(srv, kvlog.WhatAppend, loseAnswer)
 	if a.send(n) == nil {
 		t.Fatalf("append with a lost answer succeeds")
 	}
@@ -127,14 +127,14 @@ func reordered(t T, p *Place) {
 	for range 10 {
 		delay := store.InFlight * gap
 		var mu sync.Mutex
-		srv.Plan(func(what kvlog.What) faulty.Fate {
+		srv.Plan(func(what kvlog.What) faulty.Fault {
 			if what != kvlog.WhatAppend {
-				return faulty.Fate{}
+				return faulty.Fault{}
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			delay -= gap
-			return faulty.Fate{Delay: delay}
+			return faulty.Fault{Delay: delay}
 		})
 		var flight sync.WaitGroup
 		for range store.InFlight {

@@ -20,8 +20,8 @@ import (
 type cell struct {
 	t T
 	p *Place
-	// eye only looks.
-	eye *Server
+	// reader only looks.
+	reader *Server
 
 	mu sync.Mutex
 	// acked holds the mark of the batch acknowledged under each number.
@@ -31,7 +31,7 @@ type cell struct {
 }
 
 func newCell(t T, p *Place) *cell {
-	return &cell{t: t, p: p, eye: p.Server(t, How{ActiveTTL: Never}), acked: map[uint64]uint64{}}
+	return &cell{t: t, p: p, reader: p.Server(t, How{ActiveTTL: Never}), acked: map[uint64]uint64{}}
 }
 
 // mark draws a number that no other batch carries.
@@ -68,7 +68,7 @@ func (c *cell) become(self store.Node) store.Node {
 	if self != hasty {
 		return self
 	}
-	active, err := c.eye.Active(c.t.Context())
+	active, err := c.reader.Active(c.t.Context())
 	if err != nil {
 		c.t.Fatalf("active: %v", err)
 	}

@@ -90,22 +90,22 @@ func lateDuplicates(t T, p *Place) {
 func landOnlyLater(t T, p *Place) {
 	c := newCell(t, p)
 	r := newRepeater(t, p)
-	live(t, c, r, func() func(kvlog.What) faulty.Fate {
+	live(t, c, r, func() func(kvlog.What) faulty.Fault {
 		var mu sync.Mutex
 		tries := map[kvlog.What]int{}
-		return func(what kvlog.What) faulty.Fate {
+		return func(what kvlog.What) faulty.Fault {
 			mu.Lock()
 			defer mu.Unlock()
-			if what == kvlog.WhatLook || what == kvlog.WhatConfirm || what == kvlog.WhatBeat {
-				return faulty.Fate{}
+			if what == kvlog.WhatRead || what == kvlog.WhatConfirm || what == kvlog.WhatBeat {
+				return faulty.Fault{}
 			}
 			tries[what]++
 			n := tries[what]
 			if what == kvlog.WhatChunk && n&(n-1) != 0 {
-				return faulty.Fate{} // a snapshot begins again with its first chunk
+				return faulty.Fault{} // a snapshot begins again with its first chunk
 			}
 			if n%2 == 0 && what != kvlog.WhatChunk {
-				return faulty.Fate{}
+				return faulty.Fault{}
 			}
 			return refused
 		}
@@ -114,7 +114,7 @@ func landOnlyLater(t T, p *Place) {
 }
 
 // live runs five tenures; bad gives each server its plan, nil: all are good.
-func live(t T, c *cell, r *repeater, bad func() func(kvlog.What) faulty.Fate) {
+func live(t T, c *cell, r *repeater, bad func() func(kvlog.What) faulty.Fault) {
 	server := func(how How) *Server {
 		s := c.p.Server(t, how)
 		if bad != nil {
@@ -182,14 +182,14 @@ func turmoil(t T, p *Place) {
 		c := newCell(t, p)
 		c.marks = (seed + 1) << 32
 		var writers []*writer
-		fate := func(kvlog.What) faulty.Fate {
+		fate := func(kvlog.What) faulty.Fault {
 			switch rng.IntN(8) {
 			case 0:
-				return mute
+				return loseAnswer
 			case 1:
 				return refused
 			}
-			return faulty.Fate{}
+			return faulty.Fault{}
 		}
 		for range steps {
 			switch pick := rng.IntN(20); {

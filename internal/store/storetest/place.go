@@ -55,15 +55,15 @@ type How struct {
 	// Hasty: it takes over at once from a node with its own id, alive or not, as
 	// the holder of an embedded store's folder does; and gives no sign of life.
 	Hasty bool
-	// Hurried: its clock runs too fast while it stands by.
-	Hurried bool
+	// FastClock: its clock runs too fast while it stands by.
+	FastClock bool
 }
 
 // Server is a store.Store and what can befall the one who uses it.
 type Server struct {
 	store.Store
 	// Plan decides the fate of every further transaction; nil: all are good.
-	Plan func(f func(what kvlog.What) faulty.Fate)
+	Plan func(f func(what kvlog.What) faulty.Fault)
 	// Stall holds every call until Resume; Crash fails them all.
 	Stall, Resume, Crash func()
 }
@@ -87,8 +87,8 @@ func OnKVBelow(kv kvlog.KV, clk clock.Clock, prefix string) *Place {
 		Server: func(t T, how How) *Server {
 			link := faulty.NewLink(kv, clk, journal)
 			opts := kvlog.Options{Clock: clk, Prefix: prefix, ActiveTTL: how.ActiveTTL, Sole: how.Hasty}
-			fast := &hurried{Clock: clk, last: clk.Now()}
-			if how.Hurried {
+			fast := &fastClock{Clock: clk, last: clk.Now()}
+			if how.FastClock {
 				opts.Clock = fast
 			}
 			s := kvlog.New(link, opts)
@@ -98,12 +98,12 @@ func OnKVBelow(kv kvlog.KV, clk clock.Clock, prefix string) *Place {
 				s.Close()
 			})
 			through := store.Store(s)
-			if how.Hurried {
+			if how.FastClock {
 				through = fast
 			}
 			return &Server{
 				Store: through,
-				Plan:  func(f func(kvlog.What) faulty.Fate) { plan(link, f) },
+				Plan:  func(f func(kvlog.What) faulty.Fault) { plan(link, f) },
 				Stall: link.Stall, Resume: link.Resume, Crash: link.Crash,
 			}
 		},
@@ -130,12 +130,12 @@ func OnKVBelow(kv kvlog.KV, clk clock.Clock, prefix string) *Place {
 	}
 }
 
-func plan(link *faulty.Link, f func(kvlog.What) faulty.Fate) {
+func plan(link *faulty.Link, f func(kvlog.What) faulty.Fault) {
 	if f == nil {
 		link.Plan(nil)
 		return
 	}
-	link.Plan(func(txn kvlog.Txn) faulty.Fate { return f(txn.What) })
+	link.Plan(func(txn kvlog.Txn) faulty.Fault { return f(txn.What) })
 }
 
 // onKV does harm to a cell kept by kvlog.

@@ -75,7 +75,7 @@ func snapshotKilled(t T, p *Place) {
 			w.appendMany(15)
 			fate := refused
 			if landed {
-				fate = mute
+				fate = loseAnswer
 			}
 			once(srv, step, fate)
 			if w.snapshot() == nil {
@@ -99,7 +99,7 @@ func snapshotLost(t T, p *Place) {
 	w := c.claim(srv, hasty)
 	w.begin()
 	for _, step := range steps {
-		for _, fate := range []faulty.Fate{mute, refused} {
+		for _, fate := range []faulty.Fault{loseAnswer, refused} {
 			w.appendMany(15)
 			if err := w.snapshot(); err != nil {
 				t.Fatalf("snapshot: %v", err)

@@ -27,7 +27,7 @@ func standbyWaits(t T, p *Place) {
 	b := p.Server(t, How{ActiveTTL: Never})
 	node := c.node()
 	looked, claimed := make(chan struct{}), make(chan error, 1)
-	when(b, kvlog.WhatLook, func() { close(looked) })
+	when(b, kvlog.WhatRead, func() { close(looked) })
 	go func() {
 		_, err := c.tryClaim(ctx, b, node)
 		claimed <- err
@@ -49,7 +49,7 @@ func standbyTakesOver(t T, p *Place) {
 	a := c.claim(active, c.node())
 	a.appendMany(3)
 	active.Crash()
-	b := c.claim(p.Server(t, How{ActiveTTL: soon, Hurried: true}), c.node())
+	b := c.claim(p.Server(t, How{ActiveTTL: soon, FastClock: true}), c.node())
 	b.begin()
 	b.append()
 	c.takeOver()
@@ -65,9 +65,9 @@ func lateSignOfLife(t T, p *Place) {
 	a.append()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	standby := p.Server(t, How{ActiveTTL: soon, Hurried: true})
+	standby := p.Server(t, How{ActiveTTL: soon, FastClock: true})
 	tried := false
-	standby.Plan(func(what kvlog.What) faulty.Fate {
+	standby.Plan(func(what kvlog.What) faulty.Fault {
 		switch {
 		case what == kvlog.WhatClaim && !tried:
 			tried = true
@@ -77,7 +77,7 @@ func lateSignOfLife(t T, p *Place) {
 		case tried:
 			cancel() // the claim was answered, and the standby looks again
 		}
-		return faulty.Fate{}
+		return faulty.Fault{}
 	})
 	active.Stall()
 	if w, err := c.tryClaim(ctx, standby, c.node()); err == nil {
@@ -96,7 +96,7 @@ func sign(s *Server) <-chan struct{} {
 	alive := make(chan struct{})
 	var mu sync.Mutex
 	beats := 0
-	s.Plan(func(what kvlog.What) faulty.Fate {
+	s.Plan(func(what kvlog.What) faulty.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if what == kvlog.WhatBeat {
@@ -104,7 +104,7 @@ func sign(s *Server) <-chan struct{} {
 				close(alive)
 			}
 		}
-		return faulty.Fate{}
+		return faulty.Fault{}
 	})
 	return alive
 }

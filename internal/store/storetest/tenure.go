@@ -87,7 +87,7 @@ func manyClaimants(t T, p *Place) {
 func lostClaim(t T, p *Place) {
 	c := newCell(t, p)
 	epoch := uint64(0)
-	for _, fate := range []faulty.Fate{mute, refused} {
+	for _, fate := range []faulty.Fault{loseAnswer, refused} {
 		for _, what := range []kvlog.What{kvlog.WhatFresh, kvlog.WhatClaim} {
 			if what == kvlog.WhatFresh && epoch > 0 {
 				continue // a cell is founded once

@@ -63,7 +63,7 @@ type Log struct {
 	ill  atomic.Bool
 
 	mu     sync.Mutex
-	queue  []line
+	queue  []entry
 	bytes  int    // of the queue
 	missed uint64 // of what is lost, what no line in the file tells yet
 	// refused counts what was refused in this second.
@@ -85,15 +85,15 @@ type file interface {
 	io.Closer
 }
 
-type line struct {
-	at   time.Time
-	deed access.Deed
+type entry struct {
+	at     time.Time
+	record access.AuditRecord
 }
 
 // asker is an identity, or all who were not let in.
 type asker struct {
-	identity string
-	stranger bool
+	identity        string
+	unauthenticated bool
 }
 
 // Open opens the file at the end, and creates it for its owner alone.
@@ -129,8 +129,8 @@ func (f bounded) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// Note implements access.Witness.
-func (l *Log) Note(d access.Deed) {
+// Record implements access.Witness.
+func (l *Log) Record(d access.AuditRecord) {
 	at := l.o.Clock.Wall()
 	size := fit(&d)
 	l.mu.Lock()
@@ -142,7 +142,7 @@ func (l *Log) Note(d access.Deed) {
 	if full {
 		l.missed++
 	} else {
-		l.queue = append(l.queue, line{at, d})
+		l.queue = append(l.queue, entry{at, d})
 		l.bytes += size
 	}
 	l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *Log) Note(d access.Deed) {
 
 // wanted reports whether a deed gets a line. The one that begins a second brings
 // what was left out before.
-func (l *Log) wanted(at time.Time, d access.Deed) bool {
+func (l *Log) wanted(at time.Time, d access.AuditRecord) bool {
 	if now := at.Unix(); now != l.second {
 		for _, who := range slices.SortedFunc(maps.Keys(l.refused), func(a, b asker) int { return cmp.Compare(a.identity, b.identity) }) {
 			n := l.refused[who] - refusedMax
@@ -166,11 +166,11 @@ func (l *Log) wanted(at time.Time, d access.Deed) bool {
 				l.missed += uint64(n)
 				continue
 			}
-			rest := access.Deed{Identity: who.identity, Verb: "refused", Outcome: "refused", Count: n}
-			if who.stranger {
+			rest := access.AuditRecord{Identity: who.identity, Verb: "refused", Outcome: "refused", Count: n}
+			if who.unauthenticated {
 				rest.Verb, rest.Outcome = "strangers", string(locktable.Unauthenticated)
 			}
-			l.queue = append(l.queue, line{at, rest})
+			l.queue = append(l.queue, entry{at, rest})
 		}
 		l.second = now
 		clear(l.refused)
@@ -192,7 +192,7 @@ var refusals = map[locktable.Reason]bool{
 
 // fit cuts what is longer than anything that is granted, and returns about how many
 // bytes a line takes.
-func fit(d *access.Deed) (size int) {
+func fit(d *access.AuditRecord) (size int) {
 	size = 256
 	for _, text := range []*string{&d.Identity, &d.Remote, &d.Verb, &d.Outcome, &d.Handle, &d.Reason, &d.Detail} {
 		*text = cut(*text)
@@ -218,8 +218,8 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:textMax], "") + "…"
 }
 
-// Able implements access.Witness.
-func (l *Log) Able() bool { return !l.o.Required || !l.ill.Load() }
+// Writable implements access.Witness.
+func (l *Log) Writable() bool { return !l.o.Required || !l.ill.Load() }
 
 // Lost is how many lines were lost.
 func (l *Log) Lost() uint64 { return l.lost.Load() }
@@ -264,7 +264,7 @@ func (l *Log) run() {
 	defer close(l.done)
 	again := l.o.Clock.NewTimer()
 	defer again.Stop()
-	var spare []line
+	var spare []entry
 	for {
 		select {
 		case <-l.ready:
@@ -302,7 +302,7 @@ func (l *Log) swap() {
 
 // write writes lines behind one about those that are missing; false: there is
 // something to tell yet.
-func (l *Log) write(lines []line, missed uint64) bool {
+func (l *Log) write(lines []entry, missed uint64) bool {
 	var b bytes.Buffer
 	if l.torn {
 		b.WriteByte('\n')
@@ -350,8 +350,8 @@ type shown struct {
 	Count    int      `json:"count,omitempty"`
 }
 
-func encode(b *bytes.Buffer, x line) {
-	d := x.deed
+func encode(b *bytes.Buffer, x entry) {
+	d := x.record
 	s := shown{
 		Time: x.at.UTC().Format(time.RFC3339Nano), Identity: d.Identity, Remote: d.Remote, Verb: d.Verb, Names: d.Names,
 		Holder: d.Handle, Reason: d.Reason, Outcome: d.Outcome, Detail: d.Detail, Leases: d.Leases, Count: d.Count,

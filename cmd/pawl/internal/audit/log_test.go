@@ -49,7 +49,7 @@ func lines(t *testing.T, path string) (all []map[string]any) {
 func TestALineSaysWhoWhatWhenWhyAndWhatCameOfIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path, false)
-	l.Note(access.Deed{
+	l.Record(access.AuditRecord{
 		Identity: "root", Remote: "10.0.0.9:1", Verb: "break", Names: []string{"a\n", "<b>"}, Token: 1<<53 - 1, Handle: "h", Reason: "why", Outcome: "ended",
 	})
 	if err := l.Close(); err != nil {
@@ -72,16 +72,16 @@ func TestTheFileIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, false)
-		l.Note(access.Deed{Verb: "one"})
+		l.Record(access.AuditRecord{Verb: "one"})
 		synctest.Wait()
 		if err := os.Rename(path, path+".1"); err != nil {
 			t.Fatal(err)
 		}
-		l.Note(access.Deed{Verb: "two"})
+		l.Record(access.AuditRecord{Verb: "two"})
 		synctest.Wait()
 		l.Reopen()
 		synctest.Wait()
-		l.Note(access.Deed{Verb: "three"})
+		l.Record(access.AuditRecord{Verb: "three"})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -122,15 +122,15 @@ func TestAFullDisk(t *testing.T) {
 		l := open(t, path, true)
 		d := &disk{file: l.file}
 		l.file = d
-		l.Note(access.Deed{Verb: "before"})
+		l.Record(access.AuditRecord{Verb: "before"})
 		synctest.Wait()
 		d.fill(true)
 		for range 3 {
-			l.Note(access.Deed{Verb: "lost one"})
+			l.Record(access.AuditRecord{Verb: "lost one"})
 			synctest.Wait()
 		}
-		if l.Able() || !l.Failing() || l.Lost() != 3 {
-			t.Errorf("able %t, failing %t, %d lost", l.Able(), l.Failing(), l.Lost())
+		if l.Writable() || !l.Failing() || l.Lost() != 3 {
+			t.Errorf("able %t, failing %t, %d lost", l.Writable(), l.Failing(), l.Lost())
 		}
 		time.Sleep(10 * tryAgain) // the bubble's
 		if l.Lost() != 3 {
@@ -139,10 +139,10 @@ func TestAFullDisk(t *testing.T) {
 		d.fill(false)
 		time.Sleep(2 * tryAgain)
 		synctest.Wait()
-		if !l.Able() || l.Failing() {
-			t.Errorf("there is room again, and able %t, failing %t", l.Able(), l.Failing())
+		if !l.Writable() || l.Failing() {
+			t.Errorf("there is room again, and able %t, failing %t", l.Writable(), l.Failing())
 		}
-		l.Note(access.Deed{Verb: "after"})
+		l.Record(access.AuditRecord{Verb: "after"})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestAFullDisk(t *testing.T) {
 func TestALogThatIsNotRequiredStopsNothing(t *testing.T) {
 	l := &Log{}
 	l.ill.Store(true)
-	if !l.Able() {
+	if !l.Writable() {
 		t.Error("not able")
 	}
 }
@@ -170,7 +170,7 @@ func TestALogThatIsNotRequiredStopsNothing(t *testing.T) {
 func TestMoreThanCanBeWritten(t *testing.T) {
 	l := &Log{o: Options{Clock: clock.Bubble(), Logger: slog.New(slog.DiscardHandler)}, ready: make(chan struct{}, 1)}
 	for range QueueMax + 5 {
-		l.Note(access.Deed{Verb: "x"})
+		l.Record(access.AuditRecord{Verb: "x"})
 	}
 	if l.Lost() != 5 || len(l.queue) != QueueMax || l.missed != 5 {
 		t.Errorf("%d lost, %d wait", l.Lost(), len(l.queue))
@@ -183,11 +183,11 @@ func TestStrangersHaveFewLines(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, false)
 		for range refusedMax + 50 {
-			l.Note(access.Deed{Verb: "attach", Outcome: "unauthenticated"})
+			l.Record(access.AuditRecord{Verb: "attach", Outcome: "unauthenticated"})
 		}
-		l.Note(access.Deed{Verb: "acquire", Outcome: "denied"})
+		l.Record(access.AuditRecord{Verb: "acquire", Outcome: "denied"})
 		time.Sleep(time.Second) // the bubble's
-		l.Note(access.Deed{Verb: "acquire", Outcome: "granted"})
+		l.Record(access.AuditRecord{Verb: "acquire", Outcome: "granted"})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -207,13 +207,13 @@ func TestTheRefusedHaveFewLines(t *testing.T) {
 		many := slices.Repeat([]string{strings.Repeat("n", 1<<20)}, 10_000)
 		for _, outcome := range []string{"denied", "gone", "invalid", "held", "exhausted"} {
 			for range refusedMax {
-				l.Note(access.Deed{Identity: "flood", Verb: "acquire", Names: many, Reason: many[0], Outcome: outcome, Detail: many[0]})
+				l.Record(access.AuditRecord{Identity: "flood", Verb: "acquire", Names: many, Reason: many[0], Outcome: outcome, Detail: many[0]})
 			}
 		}
-		l.Note(access.Deed{Identity: "flood", Verb: "acquire", Outcome: "granted"})
-		l.Note(access.Deed{Identity: "other", Verb: "acquire", Outcome: "denied"})
+		l.Record(access.AuditRecord{Identity: "flood", Verb: "acquire", Outcome: "granted"})
+		l.Record(access.AuditRecord{Identity: "other", Verb: "acquire", Outcome: "denied"})
 		time.Sleep(time.Second) // the bubble's
-		l.Note(access.Deed{Identity: "flood", Verb: "release", Outcome: "done"})
+		l.Record(access.AuditRecord{Identity: "flood", Verb: "release", Outcome: "done"})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -243,10 +243,10 @@ func TestIdleSessionsHaveFewLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path, true)
 	for range 10 * refusedMax {
-		l.Note(access.Deed{Identity: "eye", Verb: "attach", Outcome: "done", Idle: true})
-		l.Note(access.Deed{Identity: "eye", Verb: "close", Outcome: "done", Idle: true})
+		l.Record(access.AuditRecord{Identity: "eye", Verb: "attach", Outcome: "done", Idle: true})
+		l.Record(access.AuditRecord{Identity: "eye", Verb: "close", Outcome: "done", Idle: true})
 	}
-	l.Note(access.Deed{Identity: "eye", Verb: "break", Outcome: "ended"})
+	l.Record(access.AuditRecord{Identity: "eye", Verb: "break", Outcome: "ended"})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -260,12 +260,12 @@ func TestIdleSessionsHaveFewLines(t *testing.T) {
 // What waits is bounded by its bytes, too.
 func TestLongLinesThatWait(t *testing.T) {
 	l := &Log{o: Options{Clock: clock.Bubble(), Logger: slog.New(slog.DiscardHandler)}, ready: make(chan struct{}, 1)}
-	d := access.Deed{Names: make([]string, namesMax), Outcome: "granted"}
+	d := access.AuditRecord{Names: make([]string, namesMax), Outcome: "granted"}
 	for i := range d.Names {
 		d.Names[i] = strings.Repeat("n", locktable.NameMax)
 	}
 	for range 2 * queuedMax / (namesMax * locktable.NameMax) {
-		l.Note(d)
+		l.Record(d)
 	}
 	if l.bytes > queuedMax || len(l.queue) < queuedMax/(namesMax*locktable.NameMax)-100 || l.Lost() == 0 {
 		t.Errorf("%d lines of %d bytes wait, %d are lost", len(l.queue), l.bytes, l.Lost())
@@ -279,7 +279,7 @@ func TestTextsAreNoLines(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, false)
 		text := "x\n{\"verb\":\"break\"}\r\x1b[2J\u009b2J\u2028\u202e\x7f\xff"
-		l.Note(access.Deed{Identity: "a", Verb: "break", Names: []string{text}, Reason: text, Detail: text, Outcome: "done"})
+		l.Record(access.AuditRecord{Identity: "a", Verb: "break", Names: []string{text}, Reason: text, Detail: text, Outcome: "done"})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -38,9 +38,9 @@ func TestAPipeThatNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1024 {
-		l.Note(access.Deed{Verb: "break", Outcome: "ended", Reason: strings.Repeat("x", textMax)})
+		l.Record(access.AuditRecord{Verb: "break", Outcome: "ended", Reason: strings.Repeat("x", textMax)})
 	}
-	testwait.Until(t, time.Minute, "the log fails", func() bool { return l.Failing() && !l.Able() })
+	testwait.Until(t, time.Minute, "the log fails", func() bool { return l.Failing() && !l.Writable() })
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}

@@ -16,9 +16,9 @@ import (
 // Options of a demo.
 type Options struct {
 	// TTL of the workers' leases, 1 s or more: how long B waits for A.
-	TTL   time.Duration
-	Clock clock.Clock
-	Tell  Teller
+	TTL    time.Duration
+	Clock  clock.Clock
+	Report Reporter
 	// Postgres is the DSN of a PostgreSQL server for the ledgers, in a database
 	// that is made and dropped; empty: they are SQLite files.
 	Postgres string
@@ -33,8 +33,8 @@ const (
 	amountB = 20
 )
 
-// ErrNotAsTold: a half did not come out as it must.
-var ErrNotAsTold = errors.New("the demo did not come out as it must")
+// ErrUnexpectedOutcome: a half did not come out as it must.
+var ErrUnexpectedOutcome = errors.New("the demo did not come out as it must")
 
 // Zombie runs both halves and returns nil when both came out as they must.
 func Zombie(ctx context.Context, o Options) (err error) {
@@ -56,7 +56,7 @@ func Zombie(ctx context.Context, o Options) (err error) {
 	z := &zombie{o: o, place: at, begun: o.Clock.Now()}
 	s := at.setting()
 	s.TTL = o.TTL
-	o.Tell.Begin(s)
+	o.Report.Begin(s)
 	server, address, err := startServer(ctx, filepath.Join(folder, "data"))
 	if err != nil {
 		return err
@@ -74,9 +74,9 @@ func Zombie(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	v := judge(lost, kept)
-	o.Tell.End(v)
+	o.Report.End(v)
 	if !v.OK {
-		return ErrNotAsTold
+		return ErrUnexpectedOutcome
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ type zombie struct {
 }
 
 func (z *zombie) say(who, what string, token guard.Token, text string, a ...any) {
-	z.o.Tell.Say(Moment{
+	z.o.Report.Say(Moment{
 		At: z.o.Clock.Now().Longer(z.begun), Who: who, What: what, Token: token, Text: fmt.Sprintf(text, a...),
 	})
 }
@@ -108,7 +108,7 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 		}
 		p.stop()
 	}
-	z.o.Tell.Half(guarded)
+	z.o.Report.Half(guarded)
 	name := "unguarded"
 	if guarded {
 		name = "guarded"
@@ -157,7 +157,7 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 		return o, err
 	}
 	o.Lost = lostIn(o.Entries)
-	z.o.Tell.Ledger(o)
+	z.o.Report.Ledger(o)
 	return o, nil
 }
 
@@ -196,7 +196,7 @@ func (z *zombie) takesOver(ctx context.Context, b *process, w Worker, first guar
 		return 0, err
 	}
 	if s.Token <= first {
-		return 0, fmt.Errorf("%w: B's token %d is not above A's %d", ErrNotAsTold, s.Token, first)
+		return 0, fmt.Errorf("%w: B's token %d is not above A's %d", ErrUnexpectedOutcome, s.Token, first)
 	}
 	token := s.Token
 	z.say("server", "expired", 0, "has not heard of A for its TTL of %v: the lease goes to B", z.o.TTL)
@@ -231,7 +231,7 @@ func (z *zombie) comesBack(ctx context.Context, a *process, w Worker, o Outcome)
 		return false, err
 	}
 	if s.Token != o.First || s.Seen != o.Second {
-		return false, fmt.Errorf("%w: refused was token %d after %d, expected %d after %d", ErrNotAsTold, s.Token, s.Seen, o.First, o.Second)
+		return false, fmt.Errorf("%w: refused was token %d after %d, expected %d after %d", ErrUnexpectedOutcome, s.Token, s.Seen, o.First, o.Second)
 	}
 	z.say("A", s.Step, s.Token, "REFUSED by the ledger: it has seen the higher token %d; nothing was written", s.Seen)
 	if _, err := a.next(ctx, stepAsks); err != nil {

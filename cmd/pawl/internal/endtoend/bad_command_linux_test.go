@@ -86,5 +86,5 @@ func TestBadCommands(t *testing.T) {
 			t.Errorf("pawl %.100q does not say where to look: %v", tc.args, r)
 		}
 	}
-	s.sound(before)
+	s.checkHealthy(before)
 }

@@ -78,9 +78,9 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// sound looks whether a server came through a tour of bad input: it is ready, has
+// checkHealthy looks whether a server came through a tour of bad input: it is ready, has
 // no more goroutines and memory than a server has, and did not panic.
-func (s *server) sound(goroutines int) {
+func (s *server) checkHealthy(goroutines int) {
 	s.t.Helper()
 	if code, text := s.get("/readyz"); code != http.StatusOK {
 		s.t.Errorf("/readyz: %d %s", code, text)
@@ -171,7 +171,7 @@ func TestBadRequests(t *testing.T) {
 	if page := s.ask("GET", "/v1/locks", nil); !strings.Contains(page.text, `"locks":[]`) {
 		t.Errorf("something was acquired: %s", page.text)
 	}
-	s.sound(before)
+	s.checkHealthy(before)
 }
 
 // Bodies and heads beyond every bound end early, and cost the server nothing.
@@ -215,7 +215,7 @@ func TestHugeRequests(t *testing.T) {
 	case !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
 		t.Errorf("a head of 100,000 bytes: %v", err)
 	}
-	s.sound(before)
+	s.checkHealthy(before)
 }
 
 // Bytes that are no request, on both ports, in whole and in part, and from
@@ -262,7 +262,7 @@ func TestNoise(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	s.sound(before)
+	s.checkHealthy(before)
 }
 
 // C78, C79: HTTP, the command line and the SDK take the same names, and refuse
@@ -296,7 +296,7 @@ func TestNamesEverywhere(t *testing.T) {
 			}
 		}
 		listed[name] = true
-		if got := s.look(name); got.Name != name || len(got.Holders) != 1 || len(got.Waiters) != 0 {
+		if got := s.lookUp(name); got.Name != name || len(got.Holders) != 1 || len(got.Waiters) != 0 {
 			t.Errorf("%q is listed as %+v", name, got)
 		}
 		if got := read[locked](t, s.want(0, "show", "--json", "--", name).stdout); got.Name != name || len(got.Holders) != 1 {

@@ -58,7 +58,6 @@ var inside = map[string]string{
 	"session.splitBytesMax":   "bytes of one message of requests",
 	"session.splitMax":        "wire.RequestsMax",
 	"session.spreadMax":       "locktable.NumbersMax",
-	"session.TTLKept":         "no bound, but why the server left a TTL as it was",
 	"session.ttlMax":          "locktable.TTLMax",
 	"pawl.slotsMax":           "locktable.SlotsMax",
 	"pawl.ttlMax":             "locktable.TTLMax",

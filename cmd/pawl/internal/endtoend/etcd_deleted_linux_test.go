@@ -40,7 +40,7 @@ func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
 		})
 		a.resume()
 		if x.what == "tenure" {
-			if h := b.look("held").Holders; len(h) != 1 || !strings.Contains(before, h[0].FencingToken) {
+			if h := b.lookUp("held").Holders; len(h) != 1 || !strings.Contains(before, h[0].FencingToken) {
 				t.Errorf("held by %+v; granted was %s", h, before)
 			}
 			testwait.Until(t, bound, "the one that was active stands by", func() bool { return a.pointsAt(b) })
@@ -82,7 +82,7 @@ func TestEtcdTenureIsSetBack(t *testing.T) {
 		t.Errorf("the server ended with %d:\n%s", code, s.said())
 	}
 	s.up()
-	if h := s.look("held").Holders; len(h) != 1 || !strings.Contains(granted, h[0].FencingToken) {
+	if h := s.lookUp("held").Holders; len(h) != 1 || !strings.Contains(granted, h[0].FencingToken) {
 		t.Errorf("held by %+v; granted was %s", h, granted)
 	}
 	s.stop(syscall.SIGTERM)

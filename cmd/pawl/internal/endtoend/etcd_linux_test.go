@@ -159,10 +159,10 @@ func TestEtcdActiveServerIsAZombie(t *testing.T) {
 			t.Fatalf("through the zombie: %v", r)
 		}
 		testwait.Until(t, bound, "the zombie stands by", func() bool { return a.pointsAt(b) })
-		if holder := b.look("turns-of-the-zombie"); len(holder.Holders) != 1 {
+		if holder := b.lookUp("turns-of-the-zombie"); len(holder.Holders) != 1 {
 			t.Errorf("granted through the zombie and unknown to the active server: %+v", holder)
 		}
-		b.want(0, "break", "turns-of-the-zombie", "--now", "--reason", "the round is over", "--token", b.look("turns-of-the-zombie").Holders[0].FencingToken)
+		b.want(0, "break", "turns-of-the-zombie", "--now", "--reason", "the round is over", "--token", b.lookUp("turns-of-the-zombie").Holders[0].FencingToken)
 		g.more(20, "grants after the zombie came back")
 		a, b = b, a
 	}
@@ -194,7 +194,7 @@ func TestEtcdServerComesBack(t *testing.T) {
 	if took := s.up(); took > 30*time.Second {
 		t.Errorf("it waited %v for its own tenure to end", took)
 	}
-	if held := s.look("a"); len(held.Holders) != 1 || held.Holders[0].FencingToken != first.FencingToken {
+	if held := s.lookUp("a"); len(held.Holders) != 1 || held.Holders[0].FencingToken != first.FencingToken {
 		t.Errorf("after a kill %q is %+v, want %s", "a", held, first.FencingToken)
 	}
 }

@@ -78,9 +78,9 @@ func TestEtcdMembersAreKilledUnderLeases(t *testing.T) {
 		if err := l.Check(t.Context()); err != nil {
 			t.Errorf("%s: %v", l.Name(), err)
 		}
-		h := a.look(l.Name()).Holders
+		h := a.lookUp(l.Name()).Holders
 		if len(h) == 0 {
-			h = b.look(l.Name()).Holders
+			h = b.lookUp(l.Name()).Holders
 		}
 		if len(h) != 1 || h[0].FencingToken != l.Token().String() {
 			t.Errorf("%s is held by %+v; %v was granted", l.Name(), h, l.Token())

@@ -167,5 +167,5 @@ func TestEtcdIsFull(t *testing.T) {
 		return s.pawl("acquire", "orders/9", "--ttl", "1h").code == 0
 	})
 	_ = release.end() // it may have given up meanwhile
-	testwait.Until(t, bound, "the release took effect", func() bool { return len(s.look("orders/7").Holders) == 0 })
+	testwait.Until(t, bound, "the release took effect", func() bool { return len(s.lookUp("orders/7").Holders) == 0 })
 }

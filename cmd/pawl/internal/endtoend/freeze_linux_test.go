@@ -237,7 +237,7 @@ func TestRunHearsOfABreakByItsRelease(t *testing.T) {
 		want := 3
 		if i%2 == 0 {
 			want = exitLost
-			s.want(0, "break", name, "--token", s.look(name).Holders[0].FencingToken, "--reason", "now", "--now")
+			s.want(0, "break", name, "--token", s.lookUp(name).Holders[0].FencingToken, "--reason", "now", "--now")
 			acquire(t, other, name)
 		}
 		if err := os.WriteFile(end, nil, 0o600); err != nil {

@@ -82,8 +82,8 @@ func (c *contest) read() stamps {
 	return s
 }
 
-// settle waits for both ends and says whether the two overlapped.
-func (c *contest) settle(codes ...int) bool {
+// await waits for both ends and says whether the two overlapped.
+func (c *contest) await(codes ...int) bool {
 	c.s.t.Helper()
 	lost, won := c.holder.end(), c.next.end()
 	fits := false
@@ -125,7 +125,7 @@ func TestRunOverlapsServerPaused(t *testing.T) {
 		c.queue()
 		until(t, s.pause()+runTTL+2*time.Second)
 		s.resume()
-		return c.settle(exitLost)
+		return c.await(exitLost)
 	})
 }
 
@@ -147,7 +147,7 @@ func TestRunOverlapsNetworkSilent(t *testing.T) {
 			testwait.Until(t, 2*bound, "the next one has started", func() bool { return c.read().next > 0 })
 			r.set(passing)
 		}
-		return c.settle(exitLost)
+		return c.await(exitLost)
 	})
 }
 
@@ -161,12 +161,12 @@ func TestRunOverlapsRunStoppedOrKilled(t *testing.T) {
 		c.queue()
 		if i%2 == 0 {
 			_ = c.holder.cmd.Process.Signal(syscall.SIGKILL) // its code tells
-			return c.settle(128 + int(syscall.SIGKILL))
+			return c.await(128 + int(syscall.SIGKILL))
 		}
 		_ = c.holder.cmd.Process.Signal(syscall.SIGSTOP)
 		testwait.Until(t, 2*bound, "the next one has started", func() bool { return c.read().next > 0 })
 		_ = c.holder.cmd.Process.Signal(syscall.SIGCONT)
-		return c.settle(exitLost)
+		return c.await(exitLost)
 	})
 }
 
@@ -215,14 +215,14 @@ func TestRunOutlivesTheServer(t *testing.T) {
 		name := fmt.Sprintf("job/%d", i)
 		holder := begin(t, s.command(3*bound, "run", name, "--ttl", "1m", "--",
 			"sh", "-c", `trap 'exit 9' TERM; echo started; until [ -e "$0" ]; do sleep 0.1; done; exit 3`, gate))
-		testwait.Until(t, bound, "it holds", func() bool { return len(s.look(name).Holders) == 1 })
+		testwait.Until(t, bound, "it holds", func() bool { return len(s.lookUp(name).Holders) == 1 })
 		next := begin(t, s.command(3*bound, "run", name, "--ttl", "1m", "--", "test", "-e", gate))
 		s.waits(name, 1)
-		token := s.look(name).Holders[0].FencingToken
+		token := s.lookUp(name).Holders[0].FencingToken
 		s.stop(how)
 		s.up()
 		s.waits(name, 1) // it is back by itself
-		if h := s.look(name).Holders; len(h) != 1 || h[0].FencingToken != token {
+		if h := s.lookUp(name).Holders; len(h) != 1 || h[0].FencingToken != token {
 			t.Errorf("after %v %q is held by %+v; %s was granted", how, name, h, token)
 		}
 		if err := os.WriteFile(gate, nil, 0o600); err != nil {

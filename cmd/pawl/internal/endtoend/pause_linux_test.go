@@ -113,7 +113,7 @@ func TestServerPausedUnderLivingClients(t *testing.T) {
 		lostBy(t, l)
 	}
 	for _, c := range everybody {
-		told(t, c, pawl.Lost)
+		awaitEvent(t, c, pawl.Lost)
 	}
 	until(t, at+2*ttl)
 	s.resume()
@@ -159,7 +159,7 @@ func TestHolderCutOffEndsFirst(t *testing.T) {
 		if i%4 == 3 {
 			r.set(passing) // what was held back arrives late
 		}
-		if h := s.look(l.Name()).Holders; len(h) != 1 || h[0].FencingToken != all.highest.String() {
+		if h := s.lookUp(l.Name()).Holders; len(h) != 1 || h[0].FencingToken != all.highest.String() {
 			t.Errorf("%q is held by %+v; %v was granted last", l.Name(), h, all.highest)
 		}
 	}
@@ -211,7 +211,7 @@ func awayForHalf(t *testing.T, s *server, how syscall.Signal, ttl time.Duration)
 			t.Errorf("after %v and half a TTL the lease of %q: %v", how, l.Name(), err)
 		}
 		cancel()
-		if h := s.look(l.Name()).Holders; len(h) != 1 || h[0].FencingToken != leases[i].Token().String() {
+		if h := s.lookUp(l.Name()).Holders; len(h) != 1 || h[0].FencingToken != leases[i].Token().String() {
 			t.Errorf("after %v %q is held by %+v; %d was granted", how, l.Name(), h, l.Token())
 		}
 	}

@@ -82,7 +82,7 @@ func TestReadmeProgram(t *testing.T) {
 		if !regexp.MustCompile(`stale fencing token \d+ for "orders/7", which has seen \d+`).MatchString(lines[1]) {
 			t.Errorf("a token from the past was answered with %q", lines[1])
 		}
-		if held := s.look("orders/7"); len(held.Holders) != 0 {
+		if held := s.lookUp("orders/7"); len(held.Holders) != 0 {
 			t.Errorf("the program left its lease behind: %+v", held)
 		}
 	}

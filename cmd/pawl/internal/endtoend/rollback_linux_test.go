@@ -41,8 +41,8 @@ func putBack(t *testing.T, data, earlier string) {
 	}
 }
 
-// told waits for an event of a kind and returns it.
-func told(t *testing.T, c *pawl.Client, kind pawl.EventKind) pawl.Event {
+// awaitEvent waits for an event of a kind and returns it.
+func awaitEvent(t *testing.T, c *pawl.Client, kind pawl.EventKind) pawl.Event {
 	t.Helper()
 	for limit := time.After(bound); ; {
 		select {
@@ -115,7 +115,7 @@ func TestFolderPutBackUnderAStoppedServer(t *testing.T) {
 			putBack(t, s.data, earlier)
 			s.up()
 
-			e := told(t, witness, pawl.StoreRolledBack)
+			e := awaitEvent(t, witness, pawl.StoreRolledBack)
 			if !errors.Is(e.Err, pawl.ErrStoreRolledBack) {
 				t.Errorf("the event's error is %v", e.Err)
 			}

@@ -212,8 +212,8 @@ type locked struct {
 	Waiters []struct{ Label string }
 }
 
-// look lists one name.
-func (s *server) look(name string) locked {
+// lookUp lists one name.
+func (s *server) lookUp(name string) locked {
 	s.t.Helper()
 	code, text := s.get("/v1/locks?name=" + url.QueryEscape(name))
 	if code != http.StatusOK {
@@ -229,5 +229,5 @@ func (s *server) look(name string) locked {
 // waits waits until n stand in the queue of a name.
 func (s *server) waits(name string, n int) {
 	s.t.Helper()
-	testwait.Until(s.t, bound, "the queue has its length", func() bool { return len(s.look(name).Waiters) == n })
+	testwait.Until(s.t, bound, "the queue has its length", func() bool { return len(s.lookUp(name).Waiters) == n })
 }

@@ -26,7 +26,7 @@ func TestFolderWipedAndCellGoesOn(t *testing.T) {
 	}
 	s.args = []string{"--cell-id", cell}
 	s.up()
-	told(t, c, pawl.StoreRolledBack)
+	awaitEvent(t, c, pawl.StoreRolledBack)
 	lostBy(t, l)
 	testwait.Until(t, bound, "everybody is told of the roll-back", func() bool { return len(s.alarmed()) == 0 })
 	rises(t, s, c, &highest, "b")
@@ -108,7 +108,7 @@ func TestTokensFromBeyondTheClock(t *testing.T) {
 	putBack(t, s.data, earlier)
 	s.args = nil
 	s.up()
-	e := told(t, c, pawl.StoreRolledBack)
+	e := awaitEvent(t, c, pawl.StoreRolledBack)
 	t.Logf("the client is told: %v", e.Err)
 	if _, err := c.TryAcquire(t.Context(), "b"); !errors.Is(err, pawl.ErrStoreRolledBack) {
 		t.Errorf("under a token from beyond the clock an acquire gives %v", err)

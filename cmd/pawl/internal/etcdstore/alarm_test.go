@@ -14,10 +14,10 @@ import (
 // TestWhatTheAlarmLeaves: what etcd still does at its quota alarm. That renewals go
 // on stands on the first row: a Confirm is a transaction that only reads.
 func TestWhatTheAlarmLeaves(t *testing.T) {
-	onEachLine(t, func(t *testing.T, version string) {
+	onEachVersion(t, func(t *testing.T, version string) {
 		c := etcdtest.Start(t, etcdtest.Options{Version: version})
 		eye := admin(t, c)
-		s := newScribe(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
+		s := newAppender(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
 		s.appendMany(2)
 		ctx := t.Context()
 		res, err := eye.Put(ctx, "/somebody/else", "x")

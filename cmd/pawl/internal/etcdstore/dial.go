@@ -149,7 +149,7 @@ func (m *members) distrust(ctx context.Context) error {
 			continue
 		}
 		if err := one.handshake(ctx); err != nil {
-			return fmt.Errorf("%w: %w", ErrRefused, &told{noTLS(one.address, dialerr.Handshake(err.Error())), err})
+			return fmt.Errorf("%w: %w", ErrRefused, &memberError{noTLS(one.address, dialerr.Handshake(err.Error())), err})
 		}
 	}
 	return nil

@@ -130,7 +130,7 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 	}
 	running, stop := context.WithCancel(context.Background())
 	e.stop = stop
-	e.upkeep.Go(func() { e.lookAfter(running, reached) })
+	e.upkeep.Go(func() { e.maintain(running, reached) })
 	e.upkeep.Go(func() { e.laySegments(running) })
 	return e, nil
 }

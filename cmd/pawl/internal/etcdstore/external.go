@@ -72,9 +72,9 @@ type External struct {
 	once   sync.Once
 	closed error
 
-	// settled: the cluster is the one it was and takes what a cell needs. Nothing
+	// verified: the cluster is the one it was and takes what a cell needs. Nothing
 	// is done on it before.
-	settled atomic.Bool
+	verified atomic.Bool
 	// reached is the newest state that an answer showed.
 	reached atomic.Pointer[kvlog.Seen]
 	// full: the last write was refused for want of room.
@@ -124,7 +124,7 @@ func OpenExternal(ctx context.Context, opts ExternalOptions) (_ *External, err e
 		// The folder's lock shows it.
 		Resumes: true,
 	})
-	look := newLook(e)
+	look := newMonitor(e)
 	err = look.first(ctx)
 	switch {
 	case err == nil:
@@ -151,7 +151,7 @@ func (e *External) NodeID() [16]byte { return e.node }
 // HasCell reports whether there is a cell below the prefix.
 func (e *External) HasCell(ctx context.Context) (bool, error) {
 	keys := kvlog.Keys{Prefix: e.opts.Prefix}
-	res, err := tenant{e}.Txn(ctx, kvlog.Txn{What: kvlog.WhatLook, Then: []kvlog.Op{{Key: keys.Tenure()}, {Key: keys.Snapshot()}}})
+	res, err := tenant{e}.Txn(ctx, kvlog.Txn{What: kvlog.WhatRead, Then: []kvlog.Op{{Key: keys.Tenure()}, {Key: keys.Snapshot()}}})
 	if err != nil || res.Gets[0].Rev != 0 || res.Gets[1].Rev != 0 {
 		return err == nil, err
 	}
@@ -184,7 +184,7 @@ type tenant struct{ *External }
 var errUnsettled = errors.New("etcd has not answered yet")
 
 func (t tenant) usable() error {
-	if !t.settled.Load() {
+	if !t.verified.Load() {
 		return errors.Join(t.Err(), errUnsettled)
 	}
 	return t.Err()
@@ -261,7 +261,7 @@ func tooLarge(err error) bool {
 // is told to an operator may leave that out.
 func aboutTLS(err error) bool {
 	text := err.Error()
-	if t, ok := errors.AsType[*told](err); ok {
+	if t, ok := errors.AsType[*memberError](err); ok {
 		text = t.err.Error()
 	}
 	return strings.Contains(text, "authentication handshake failed") || strings.Contains(text, "remote error: tls:")

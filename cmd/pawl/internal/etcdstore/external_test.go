@@ -63,7 +63,7 @@ func refusal(t testing.TB, c *etcdtest.Cluster, opts ExternalOptions) error {
 	if err != nil {
 		return err
 	}
-	testwait.Until(t, bound, "the cluster takes the store or does not", func() bool { return e.settled.Load() || e.Err() != nil })
+	testwait.Until(t, bound, "the cluster takes the store or does not", func() bool { return e.verified.Load() || e.Err() != nil })
 	return errors.Join(e.Err(), e.Close())
 }
 
@@ -85,10 +85,10 @@ func TestExternalContract(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts etcd")
 	}
-	for _, version := range etcdtest.Lines() {
+	for _, version := range etcdtest.TestVersions() {
 		t.Run(version, func(t *testing.T) {
 			members := 1
-			if version == etcdtest.Newest || os.Getenv(etcdtest.LineEnv) != "" {
+			if version == etcdtest.Newest || os.Getenv(etcdtest.VersionEnv) != "" {
 				members = 3
 			}
 			contract(t, etcdtest.Start(t, etcdtest.Options{Version: version, Members: members}))

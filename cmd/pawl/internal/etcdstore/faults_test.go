@@ -17,9 +17,9 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// scribe appends whatever becomes of the cluster, and looks at every take-over
+// appender appends whatever becomes of the cluster, and looks at every take-over
 // that what was acknowledged is there.
-type scribe struct {
+type appender struct {
 	t     testing.TB
 	store *External
 	log   *log
@@ -27,14 +27,14 @@ type scribe struct {
 	nonce byte
 }
 
-func newScribe(t testing.TB, e *External) *scribe {
+func newAppender(t testing.TB, e *External) *appender {
 	t.Helper()
-	s := &scribe{t: t, store: e}
+	s := &appender{t: t, store: e}
 	s.begin()
 	return s
 }
 
-func (s *scribe) begin() {
+func (s *appender) begin() {
 	s.t.Helper()
 	testwait.Until(s.t, bound, "a tenure", func() bool {
 		s.nonce++
@@ -53,7 +53,7 @@ func (s *scribe) begin() {
 }
 
 // append lands a batch; a tenure that ended meanwhile is followed by another.
-func (s *scribe) append() {
+func (s *appender) append() {
 	s.t.Helper()
 	testwait.Until(s.t, bound, "a batch lands", func() bool {
 		err := s.log.append(s.t.Context(), 10)
@@ -74,7 +74,7 @@ func final(err error) bool {
 	return errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrRolledBack)
 }
 
-func (s *scribe) appendMany(n int) {
+func (s *appender) appendMany(n int) {
 	s.t.Helper()
 	for range n {
 		s.append()
@@ -82,7 +82,7 @@ func (s *scribe) appendMany(n int) {
 }
 
 // snapshot takes one; a tenure that ended meanwhile is followed by another.
-func (s *scribe) snapshot() {
+func (s *appender) snapshot() {
 	s.t.Helper()
 	testwait.Until(s.t, bound, "a snapshot is taken", func() bool {
 		err := s.log.snapshot(s.t.Context())
@@ -103,13 +103,13 @@ func starts(t *testing.T) {
 	}
 }
 
-// onEachLine runs a test on 3.5, 3.6 and 3.7, one after the other, where the
+// onEachVersion runs a test on 3.5, 3.6 and 3.7, one after the other, where the
 // outcome is etcd's own doing; all other tests run on the newest, or where the
 // variable etcdtest.LineEnv says.
-func onEachLine(t *testing.T, test func(t *testing.T, version string)) {
+func onEachVersion(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
 	starts(t)
-	for _, version := range etcdtest.Lines() {
+	for _, version := range etcdtest.TestVersions() {
 		t.Run(version, func(t *testing.T) { test(t, version) })
 	}
 }
@@ -117,7 +117,7 @@ func onEachLine(t *testing.T, test func(t *testing.T, version string)) {
 // sideBySide is onEachLine for tests that mostly wait.
 func sideBySide(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
-	onEachLine(t, func(t *testing.T, version string) {
+	onEachVersion(t, func(t *testing.T, version string) {
 		t.Parallel()
 		test(t, version)
 	})
@@ -126,20 +126,20 @@ func sideBySide(t *testing.T, test func(t *testing.T, version string)) {
 // rounds are fewer on the older lines, unless the run is theirs.
 func rounds(version string, full, older int) int {
 	n := testwait.Reps(full)
-	if version != etcdtest.Newest && os.Getenv(etcdtest.LineEnv) == "" {
+	if version != etcdtest.Newest && os.Getenv(etcdtest.VersionEnv) == "" {
 		n = min(n, older)
 	}
 	return n
 }
 
 // threeMembers is a cluster and a writer on it.
-func threeMembers(t *testing.T, version string) (*etcdtest.Cluster, *scribe) {
+func threeMembers(t *testing.T, version string) (*etcdtest.Cluster, *appender) {
 	t.Helper()
 	c := etcdtest.Start(t, etcdtest.Options{Version: version, Members: 3})
-	return c, newScribe(t, external(t, c, ExternalOptions{}))
+	return c, newAppender(t, external(t, c, ExternalOptions{}))
 }
 
-func TestMembersAreLost(t *testing.T) { onEachLine(t, membersAreLost) }
+func TestMembersAreLost(t *testing.T) { onEachVersion(t, membersAreLost) }
 
 func membersAreLost(t *testing.T, version string) {
 	c, s := threeMembers(t, version)
@@ -171,7 +171,7 @@ func membersAreLost(t *testing.T, version string) {
 	}
 }
 
-func TestLeaderMovesUnderLoad(t *testing.T) { onEachLine(t, leaderMovesUnderLoad) }
+func TestLeaderMovesUnderLoad(t *testing.T) { onEachVersion(t, leaderMovesUnderLoad) }
 
 func leaderMovesUnderLoad(t *testing.T, version string) {
 	c, s := threeMembers(t, version)
@@ -219,7 +219,7 @@ func leaderOf(t *testing.T, c *etcdtest.Cluster) (leader *etcdtest.Member) {
 	return leader
 }
 
-func TestAllMembersDownAndBack(t *testing.T) { onEachLine(t, allMembersDownAndBack) }
+func TestAllMembersDownAndBack(t *testing.T) { onEachVersion(t, allMembersDownAndBack) }
 
 func allMembersDownAndBack(t *testing.T, version string) {
 	c, s := threeMembers(t, version)
@@ -246,7 +246,7 @@ func TestRequestTimedOut(t *testing.T) { sideBySide(t, requestTimedOut) }
 func requestTimedOut(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version, Members: 3})
 	// No member is left for being slow.
-	s := newScribe(t, external(t, c, ExternalOptions{ActiveTTL: 5 * time.Minute}))
+	s := newAppender(t, external(t, c, ExternalOptions{ActiveTTL: 5 * time.Minute}))
 	leader := leaderOf(t, c)
 	for _, m := range c.Members {
 		if m != leader {
@@ -275,7 +275,7 @@ func TestNetworkSwallowsOneMember(t *testing.T) {
 		r := etcdtest.NewRelay(t, m.Address())
 		relays, endpoints = append(relays, r), append(endpoints, r.Address())
 	}
-	s := newScribe(t, external(t, c, ExternalOptions{Endpoints: endpoints}))
+	s := newAppender(t, external(t, c, ExternalOptions{Endpoints: endpoints}))
 	// A busy machine may need longer for a batch than a keepalive does. What is
 	// shown then is nothing, and it is tried again.
 	shown := 0
@@ -311,7 +311,7 @@ func TestRolledBackUnderARunningServer(t *testing.T) {
 	dir := t.TempDir()
 	// So slow a server gives no sign of life in between.
 	e := external(t, c, ExternalOptions{Dir: dir, ActiveTTL: 10 * time.Minute})
-	s := newScribe(t, e)
+	s := newAppender(t, e)
 	s.appendMany(10)
 	data, old := filepath.Join(m.Dir, "data"), filepath.Join(m.Dir, "old")
 	m.Kill()
@@ -353,7 +353,7 @@ func TestRolledBackUnderARunningServer(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "seen")); err != nil {
 		t.Fatal(err)
 	}
-	newScribe(t, external(t, c, ExternalOptions{Dir: dir})).appendMany(3)
+	newAppender(t, external(t, c, ExternalOptions{Dir: dir})).appendMany(3)
 }
 
 // TestAnotherCluster: behind the same name there is another cluster now.
@@ -363,7 +363,7 @@ func TestAnotherCluster(t *testing.T) {
 	other := etcdtest.Start(t, etcdtest.Options{})
 	dir := t.TempDir()
 	e := external(t, c, ExternalOptions{Dir: dir})
-	newScribe(t, e).appendMany(3)
+	newAppender(t, e).appendMany(3)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -381,5 +381,5 @@ func TestClusterComesLater(t *testing.T) {
 	if err := c.Members[0].Start(); err != nil {
 		t.Fatal(err)
 	}
-	newScribe(t, e).appendMany(3)
+	newAppender(t, e).appendMany(3)
 }

@@ -55,7 +55,7 @@ func (l *login) token(ctx context.Context, from *member) (string, error) {
 		res, err = &pb.AuthenticateResponse{}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("log in to etcd as %q: %w", l.user, tell(from.address, err))
+		return "", fmt.Errorf("log in to etcd as %q: %w", l.user, describeError(from.address, err))
 	}
 	l.known, l.present = true, res.GetToken()
 	return l.present, nil

@@ -75,8 +75,8 @@ func (m *members) choose() int64 {
 	return now
 }
 
-// leave makes the next member the present one, unless somebody else has.
-func (m *members) leave(from int64) {
+// switchFrom makes the next member the present one, unless somebody else has.
+func (m *members) switchFrom(from int64) {
 	m.current.CompareAndSwap(from, (from+1)%int64(len(m.all)))
 }
 
@@ -96,7 +96,7 @@ func ask[R any](ctx context.Context, m *members, limit time.Duration, send func(
 			m.slow.Add(1)
 		}
 		if moves(err) {
-			m.leave(at)
+			m.switchFrom(at)
 		}
 		return res, err
 	}
@@ -114,7 +114,7 @@ func once[R any](ctx context.Context, m *members, to *member, limit time.Duratio
 		md = append(md, rpctypes.TokenFieldNameGRPC, token)
 	}
 	res, err = send(metadata.AppendToOutgoingContext(ctx, md...), to)
-	return res, token, tell(to.address, err)
+	return res, token, describeError(to.address, err)
 }
 
 // moves reports whether another member may do better.

@@ -24,7 +24,7 @@ type past struct {
 }
 
 // history finds the oldest revision that can be read.
-func (l *look) history(ctx context.Context) error {
+func (l *monitor) history(ctx context.Context) error {
 	seen := l.reached.Load()
 	if seen == nil {
 		return nil
@@ -38,7 +38,7 @@ func (l *look) history(ctx context.Context) error {
 }
 
 // oldest searches in (from-1, to]: below the answer nothing can be read.
-func (l *look) oldest(ctx context.Context, from, to int64) (int64, error) {
+func (l *monitor) oldest(ctx context.Context, from, to int64) (int64, error) {
 	tenure := kvlog.Keys{Prefix: l.opts.Prefix}.Tenure()
 	for at := from; from < to; at = from + (to-from)/2 {
 		_, err := kv{l.members}.Range(ctx, kvlog.Query{From: tenure, To: tenure + "\x00", Rev: at, Limit: 1, KeysOnly: true})

@@ -36,7 +36,7 @@ func TestRightsOnThePrefixSuffice(t *testing.T) {
 		args    []string
 	}
 	ways := []way{{"3.5", signed}, {"3.6", nil}, {"3.7", nil}, {"3.7", signed}}
-	if line := os.Getenv(etcdtest.LineEnv); line != "" {
+	if line := os.Getenv(etcdtest.VersionEnv); line != "" {
 		ways = []way{{line, nil}, {line, signed}}
 	}
 	for _, tc := range ways {
@@ -44,7 +44,7 @@ func TestRightsOnThePrefixSuffice(t *testing.T) {
 			c := etcdtest.Start(t, etcdtest.Options{Version: tc.version, Args: tc.args})
 			c.Guard(t, "pawl", password, "/pawl/test/")
 			e := external(t, c, ExternalOptions{User: "pawl", Password: say(password)})
-			s := newScribe(t, e)
+			s := newAppender(t, e)
 			s.appendMany(20)
 			s.snapshot()
 			tokens := map[string]bool{}
@@ -142,7 +142,7 @@ func bothShowCertificates(t *testing.T, version string) {
 	id, stranger := etcdtest.NewIdentity(t), etcdtest.NewIdentity(t)
 	c := etcdtest.Start(t, etcdtest.Options{Version: version, Identity: id})
 	good := TLS{CA: id.CA, Cert: id.ClientCert, Key: id.ClientKey}
-	newScribe(t, external(t, c, ExternalOptions{TLS: good})).appendMany(10)
+	newAppender(t, external(t, c, ExternalOptions{TLS: good})).appendMany(10)
 
 	expired := good
 	expired.Cert, expired.Key = id.Expired()
@@ -189,7 +189,7 @@ func TestWantsAClientCertificate(t *testing.T) {
 		}
 		// gRPC may have seen no more than that the connection ended; it tries again.
 		testwait.Until(t, bound, said, func() bool {
-			_, err := kv{m}.Txn(t.Context(), kvlog.Txn{What: kvlog.WhatLook, Then: []kvlog.Op{{Key: "a"}}})
+			_, err := kv{m}.Txn(t.Context(), kvlog.Txn{What: kvlog.WhatRead, Then: []kvlog.Op{{Key: "a"}}})
 			return err != nil && strings.Contains(err.Error(), said) && aboutTLS(err)
 		})
 		if err := m.close(); err != nil {

@@ -20,7 +20,7 @@ const (
 	// segmentPiece is written and synced at once, and followed by a pause of
 	// segmentRest times as long: appends share the disk.
 	segmentPiece = 256 << 10
-	segmentRest  = 4
+	segmentSpare = 4
 	// zeros is what a segment is called until it is whole. etcd passes over names
 	// that end so.
 	zeros = "zeros-*.tmp"
@@ -140,7 +140,7 @@ func (s *segments) fill(ctx context.Context, f *os.File) error {
 		if err := unix.Fdatasync(int(f.Fd())); err != nil {
 			return fmt.Errorf("sync %s: %w", f.Name(), err)
 		}
-		t.Reset(segmentRest * s.clock.Now().Longer(began))
+		t.Reset(segmentSpare * s.clock.Now().Longer(began))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -33,7 +33,7 @@ func TestNeighbourFillsEtcd(t *testing.T) { sideBySide(t, neighbourFillsEtcd) }
 func neighbourFillsEtcd(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version, Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})
 	eye := admin(t, c)
-	s := newScribe(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
+	s := newAppender(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
 	s.appendMany(3)
 	garbage := string(make([]byte, 1<<20))
 	refused := false
@@ -87,7 +87,7 @@ func TestSomebodyCompacts(t *testing.T) { sideBySide(t, somebodyCompacts) }
 func somebodyCompacts(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version})
 	eye := admin(t, c)
-	s := newScribe(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
+	s := newAppender(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
 	s.appendMany(50)
 	if err := s.log.ten.Resign(t.Context()); err != nil {
 		t.Fatal(err)
@@ -128,8 +128,8 @@ func autoCompaction(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version, Args: []string{
 		"--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1s",
 	}})
-	s := newScribe(t, external(t, c, ExternalOptions{}))
-	l := newLook(s.store)
+	s := newAppender(t, external(t, c, ExternalOptions{}))
+	l := newMonitor(s.store)
 	last := int64(0)
 	for range rounds(version, 3, 1) {
 		testwait.Until(t, bound, "etcd compacts what was written", func() bool {
@@ -157,7 +157,7 @@ func oldestRevision(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version})
 	eye := admin(t, c)
 	e := external(t, c, ExternalOptions{})
-	l := newLook(e)
+	l := newMonitor(e)
 	for range 200 {
 		if _, err := eye.Put(t.Context(), "/somebody/else", "x"); err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestOneNodeServedTwice(t *testing.T) {
 	dirs := [2]string{t.TempDir(), t.TempDir()}
 	const long = 10 * time.Minute
 	first := external(t, c, ExternalOptions{Dir: dirs[0], ActiveTTL: long})
-	newScribe(t, first).appendMany(3)
+	newAppender(t, first).appendMany(3)
 	if there, err := first.HasCell(t.Context()); err != nil || !there {
 		t.Errorf("its cell is there: %t %v", there, err)
 	}
@@ -266,7 +266,7 @@ func TestOneNodeServedTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := newScribe(t, external(t, c, ExternalOptions{Dir: dirs[1], ActiveTTL: long}))
+	second := newAppender(t, external(t, c, ExternalOptions{Dir: dirs[1], ActiveTTL: long}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := begin(ctx, first, 77); !errors.Is(err, context.DeadlineExceeded) {

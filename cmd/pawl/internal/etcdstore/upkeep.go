@@ -22,9 +22,9 @@ const (
 	compactAfter     = 5 * time.Minute
 	// seenAfter is how far the file "seen" may lag.
 	seenAfter = 10 * time.Second
-	// easeAfter is the pause between two tries to make room: each copies the
+	// makeRoomGap is the pause between two tries to make room: each copies the
 	// whole database and stops the member meanwhile.
-	easeAfter = 5 * time.Second
+	makeRoomGap = 5 * time.Second
 )
 
 // upkeep is what the look-after loop knows.
@@ -35,12 +35,12 @@ type upkeep struct {
 	written   kvlog.Seen
 	writtenAt clock.Reading
 	// easedAt is when room was last made for, once eased.
-	eased   bool
-	easedAt clock.Reading
+	roomMade   bool
+	roomMadeAt clock.Reading
 }
 
-// lookAfter looks at folder, alarm and past every tenth of active-ttl.
-func (e *Embedded) lookAfter(ctx context.Context, reached kvlog.Seen) {
+// maintain looks at folder, alarm and past every tenth of active-ttl.
+func (e *Embedded) maintain(ctx context.Context, reached kvlog.Seen) {
 	now := e.opts.Clock.Now()
 	u := upkeep{Embedded: e, compacted: reached, at: now, written: reached, writtenAt: now}
 	timer := e.opts.Clock.NewTimer()
@@ -72,7 +72,7 @@ func (e *Embedded) seenNow() kvlog.Seen {
 
 func (u *upkeep) turn(ctx context.Context, now clock.Reading) {
 	seen := u.seenNow()
-	u.warn("ease the quota alarm", u.ease(ctx, seen, now))
+	u.warn("ease the quota alarm", u.makeRoom(ctx, seen, now))
 	old := now.Longer(u.at) >= compactAfter && seen.Rev > u.compacted.Rev
 	if old || seen.Rev-u.compacted.Rev >= compactRevisions {
 		u.warn("compact the store", u.compact(ctx, seen.Rev))
@@ -95,17 +95,17 @@ func (u *upkeep) warn(doing string, err error) {
 	}
 }
 
-// ease makes room before the quota is reached, as far as dropping the past
+// makeRoom makes room before the quota is reached, as far as dropping the past
 // makes any, and takes back the alarm that etcd raised when it was.
-func (u *upkeep) ease(ctx context.Context, seen kvlog.Seen, now clock.Reading) error {
+func (u *upkeep) makeRoom(ctx context.Context, seen kvlog.Seen, now clock.Reading) error {
 	backend := u.etcd.Server.Backend()
 	raised := slices.DeleteFunc(u.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm != pb.AlarmType_NOSPACE })
 	// etcd counts the file, free pages and all; only defragmenting shrinks it.
 	wasteful := backend.Size() > u.opts.Quota/10*6 && backend.SizeInUse() < backend.Size()/2
-	if len(raised) == 0 && !wasteful || u.eased && now.Longer(u.easedAt) < easeAfter {
+	if len(raised) == 0 && !wasteful || u.roomMade && now.Longer(u.roomMadeAt) < makeRoomGap {
 		return nil
 	}
-	u.eased, u.easedAt = true, now
+	u.roomMade, u.roomMadeAt = true, now
 	if err := u.compact(ctx, seen.Rev); err != nil {
 		return err
 	}

@@ -51,16 +51,16 @@ func (d Database) Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	return told{err, d.Text(err)}
+	return redactedError{err, d.Text(err)}
 }
 
-type told struct {
+type redactedError struct {
 	error
 	text string
 }
 
-func (t told) Error() string { return t.text }
-func (t told) Unwrap() error { return t.error }
+func (t redactedError) Error() string { return t.text }
+func (t redactedError) Unwrap() error { return t.error }
 
 // OneLine is the text of an error without what was said before in it: the driver
 // has a line for each way in which it tried to connect.

@@ -101,7 +101,7 @@ func (l *LeaseBody) Give(names []NameBody, several bool) {
 	l.Name, l.Fence, l.Slot = names[0].Name, names[0].Fence, &names[0].Slot
 }
 
-func (s *service) acquire(ctx context.Context, _ *empty, in *acquireBody) (*body[LeaseBody], error) {
+func (s *handlers) acquire(ctx context.Context, _ *empty, in *acquireBody) (*body[LeaseBody], error) {
 	r, err := in.request()
 	if err != nil {
 		return nil, invalid(err.Error())

@@ -13,20 +13,20 @@ import (
 // anybody's to ask for. So are metrics from the loopback: they name nothing, and
 // whoever collects them there need not have a credential.
 func (f *front) admit(r *http.Request, pattern string) (*http.Request, error) {
-	if f.door == nil || pattern == livePattern || pattern == readyPattern || pattern == metricsPattern && fromLoopback(r) {
+	if f.authorizer == nil || pattern == livePattern || pattern == readyPattern || pattern == metricsPattern && fromLoopback(r) {
 		return r, nil
 	}
 	p := access.Proof{Authorization: r.Header.Values("Authorization"), Chain: chainOf(r), Remote: r.RemoteAddr, At: f.now()}
 	// Nobody behind this needs it, and a dump of the request shall not show it.
 	r.Header.Del("Authorization")
 	ctx := access.Present(r.Context(), p)
-	caller, err := f.door.Admit(ctx, pattern)
+	caller, err := f.authorizer.Admit(ctx, pattern)
 	if err != nil {
 		return r, err
 	}
 	ctx = access.With(r.Context(), caller)
 	if pattern == metricsPattern {
-		err = f.door.Metrics(ctx)
+		err = f.authorizer.Metrics(ctx)
 	}
 	return r.WithContext(ctx), err
 }

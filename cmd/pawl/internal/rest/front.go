@@ -41,12 +41,12 @@ const (
 // front is what stands before the operations: it makes sure that a request is
 // for us and whole, and gives errors of the routing the shape of all others.
 type front struct {
-	mux     *http.ServeMux
-	door    Door
-	service *service
-	allowed func(host string) bool
-	now     func() time.Time
-	clock   clock.Clock
+	mux        *http.ServeMux
+	authorizer Authorizer
+	service    *handlers
+	allowed    func(host string) bool
+	now        func() time.Time
+	clock      clock.Clock
 	// bodies says of each pattern which body it has.
 	bodies map[string]bodyRule
 	// spare are buffers for bodies that are large, *[]byte.
@@ -153,8 +153,8 @@ func (f *front) checkQuery(r *http.Request) *Problem {
 func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string) (object, *Problem) {
 	rule := f.bodies[pattern]
 	most := max(rule.most, SmallBodyMax)
-	if f.door != nil && rule.right != nil {
-		if err := f.door.May(r.Context(), rule.verb, *rule.right); err != nil {
+	if f.authorizer != nil && rule.right != nil {
+		if err := f.authorizer.May(r.Context(), rule.verb, *rule.right); err != nil {
 			return nil, f.problemOf(err)
 		}
 	}
@@ -174,8 +174,8 @@ func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string)
 		expected = most + 1
 	}
 	large := expected > SmallBodyMax+1
-	if large && f.door != nil {
-		give, p := f.wait(w, r, func(ctx context.Context) (func(), error) { return f.door.Bytes(ctx, expected) })
+	if large && f.authorizer != nil {
+		give, p := f.wait(w, r, func(ctx context.Context) (func(), error) { return f.authorizer.Bytes(ctx, expected) })
 		if p != nil {
 			return nil, p
 		}
@@ -194,8 +194,8 @@ func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string)
 		return nil, invalid("the body did not arrive whole within 10s")
 	}
 	_ = ctl.SetReadDeadline(time.Time{})
-	if large && f.door != nil {
-		done, p := f.wait(w, r, f.door.Decoding)
+	if large && f.authorizer != nil {
+		done, p := f.wait(w, r, f.authorizer.Decoding)
 		if p != nil {
 			return nil, p
 		}

@@ -80,7 +80,7 @@ func without[I, O any](do func(context.Context, *I) (*O, error)) func(context.Co
 	return func(ctx context.Context, in *I, _ object) (*O, error) { return do(ctx, in) }
 }
 
-func (s *service) register(api huma.API, bodies map[string]bodyRule) {
+func (s *handlers) register(api huma.API, bodies map[string]bodyRule) {
 	hold, breaks := access.Hold, access.Break
 	gone := []int{http.StatusNotFound}
 	renewal := bodyRule{empty: func() object { return &renewBody{} }, name: "RenewBody", optional: true, most: SmallBodyMax}
@@ -136,7 +136,7 @@ func (b *openSessionBody) field(key string, r *reader) (err error) {
 
 func (*openSessionBody) check() error { return nil }
 
-func (s *service) openSession(ctx context.Context, _ *empty, in *openSessionBody) (*body[SessionBody], error) {
+func (s *handlers) openSession(ctx context.Context, _ *empty, in *openSessionBody) (*body[SessionBody], error) {
 	ttl, err := ttlOf(in.TTL)
 	if err != nil {
 		return nil, invalid(err.Error())
@@ -174,7 +174,7 @@ func (b *renewBody) field(key string, r *reader) error {
 
 func (*renewBody) check() error { return nil }
 
-func (s *service) renewSession(ctx context.Context, in *sessionInput, b *renewBody) (*body[SessionBody], error) {
+func (s *handlers) renewSession(ctx context.Context, in *sessionInput, b *renewBody) (*body[SessionBody], error) {
 	want, err := ttlOf(b.TTL)
 	if err != nil {
 		return nil, invalid(err.Error())
@@ -186,7 +186,7 @@ func (s *service) renewSession(ctx context.Context, in *sessionInput, b *renewBo
 	return &body[SessionBody]{SessionBody{in.Session, Duration(ttl)}}, nil
 }
 
-func (s *service) closeSession(ctx context.Context, in *sessionInput) (*body[empty], error) {
+func (s *handlers) closeSession(ctx context.Context, in *sessionInput) (*body[empty], error) {
 	if err := s.cell.CloseSession(ctx, in.Session); err != nil {
 		return nil, s.refusal(err)
 	}
@@ -205,7 +205,7 @@ type RenewalBody struct {
 	Reason   string `json:"reason,omitempty" doc:"Why, while breaking."`
 }
 
-func (s *service) renewLease(ctx context.Context, in *leaseInput, b *renewBody) (*body[RenewalBody], error) {
+func (s *handlers) renewLease(ctx context.Context, in *leaseInput, b *renewBody) (*body[RenewalBody], error) {
 	want, err := ttlOf(b.TTL)
 	if err != nil {
 		return nil, invalid(err.Error())
@@ -217,7 +217,7 @@ func (s *service) renewLease(ctx context.Context, in *leaseInput, b *renewBody) 
 	return &body[RenewalBody]{RenewalBody{SessionBody{l.Session, Duration(l.TTL)}, l.Breaking, l.Reason}}, nil
 }
 
-func (s *service) release(ctx context.Context, in *leaseInput) (*body[empty], error) {
+func (s *handlers) release(ctx context.Context, in *leaseInput) (*body[empty], error) {
 	if err := s.cell.Release(ctx, in.Lease); err != nil {
 		return nil, s.refusal(err)
 	}
@@ -235,7 +235,7 @@ type listBody struct {
 	NextPageToken string     `json:"next_page_token" doc:"Empty on the last page."`
 }
 
-func (s *service) list(ctx context.Context, in *listInput) (*body[listBody], error) {
+func (s *handlers) list(ctx context.Context, in *listInput) (*body[listBody], error) {
 	if in.Name != "" && (in.Prefix != "" || in.PageToken != "") {
 		return nil, invalid("name is given together with prefix or page_token; expected one of them")
 	}
@@ -311,7 +311,7 @@ type BreakBody struct {
 	Ended bool `json:"ended" doc:"The lease has ended. Otherwise its holder was asked to let go."`
 }
 
-func (s *service) breakLease(ctx context.Context, _ *empty, in *breakRequest) (*body[BreakBody], error) {
+func (s *handlers) breakLease(ctx context.Context, _ *empty, in *breakRequest) (*body[BreakBody], error) {
 	b := locktable.Break{Name: in.Name, Token: guard.Token(in.Token), Reason: in.Reason, Now: in.Now}
 	ended, err := s.cell.Break(ctx, b)
 	if err != nil {

@@ -83,7 +83,7 @@ func problem(reason locktable.Reason, detail string) *Problem {
 func invalid(detail string) *Problem { return problem(locktable.Invalid, detail) }
 
 // refusal turns what the cell answered into a problem.
-func (s *service) refusal(err error) error {
+func (s *handlers) refusal(err error) error {
 	var r *cell.RefusedError
 	if !errors.As(err, &r) {
 		// The caller is gone, or the cell is about to be.

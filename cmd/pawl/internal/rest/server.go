@@ -41,16 +41,16 @@ type Options struct {
 	AllowedHost func(host string) bool
 	// Metrics answers /metrics.
 	Metrics http.Handler
-	// Door lets callers in; nil: everybody is. The cell must be one that asks who
+	// Authorizer lets callers in; nil: everybody is. The cell must be one that asks who
 	// calls, then.
-	Door Door
+	Authorizer Authorizer
 	// TLS and Auth are shown in the status.
 	TLS, Auth bool
 	Logger    *slog.Logger
 }
 
-// Door lets callers in; *desk.Desk is one. Errors are *cell.RefusedError.
-type Door interface {
+// Authorizer lets callers in; *desk.Desk is one. Errors are *cell.RefusedError.
+type Authorizer interface {
 	Admit(ctx context.Context, verb string) (*access.Caller, error)
 	// May refuses a caller that has a right on no name.
 	May(ctx context.Context, verb string, r access.Right) error
@@ -61,7 +61,7 @@ type Door interface {
 	Metrics(ctx context.Context) error
 }
 
-type service struct {
+type handlers struct {
 	cell           Cell
 	version, store string
 	tls, auth      bool
@@ -81,9 +81,9 @@ const (
 
 // NewHandler returns the HTTP interface of a cell.
 func NewHandler(o Options) (http.Handler, error) {
-	s := &service{cell: o.Cell, version: o.Version, store: o.Store, tls: o.TLS, auth: o.Auth, clock: o.Clock, log: o.Logger}
+	s := &handlers{cell: o.Cell, version: o.Version, store: o.Store, tls: o.TLS, auth: o.Auth, clock: o.Clock, log: o.Logger}
 	mux := http.NewServeMux()
-	f := &front{mux: mux, door: o.Door, service: s, allowed: o.AllowedHost, now: o.Clock.Wall, clock: o.Clock, bodies: map[string]bodyRule{}}
+	f := &front{mux: mux, authorizer: o.Authorizer, service: s, allowed: o.AllowedHost, now: o.Clock.Wall, clock: o.Clock, bodies: map[string]bodyRule{}}
 
 	// The mux's own patterns name the operations that take a body.
 	api := humago.New(mux, huma.Config{
@@ -130,13 +130,13 @@ func NewHandler(o Options) (http.Handler, error) {
 
 // live says that the process answers. Whether it serves is readiness: killing a
 // server because its store is away would help nobody.
-func (s *service) live(w http.ResponseWriter, _ *http.Request) {
+func (s *handlers) live(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "ok")
 }
 
 // ready says that requests are worth sending here: this server is the active
 // one, or knows the active one and sends callers there.
-func (s *service) ready(w http.ResponseWriter, _ *http.Request) {
+func (s *handlers) ready(w http.ResponseWriter, _ *http.Request) {
 	info := s.cell.Info()
 	switch {
 	case info.Active:

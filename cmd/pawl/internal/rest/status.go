@@ -35,7 +35,7 @@ type StatusBody struct {
 	Partial      bool     `json:"partial,omitempty" doc:"The caller may not see the state in full: all numbers but the epoch are left out. Absent otherwise."`
 }
 
-func (s *service) status(ctx context.Context, _ *struct{}) (*body[StatusBody], error) {
+func (s *handlers) status(ctx context.Context, _ *struct{}) (*body[StatusBody], error) {
 	st, err := s.cell.Status(ctx)
 	if err != nil {
 		return nil, s.refusal(err)

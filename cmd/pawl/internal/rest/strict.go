@@ -262,11 +262,11 @@ func (r *reader) raw() ([]byte, error) {
 		return r.escaped(start, plain)
 	}
 	r.at = start + n + 1
-	return b, r.sound(b, start)
+	return b, r.checkUnicode(b, start)
 }
 
-// sound refuses text that JSON, or Unicode, does not know.
-func (r *reader) sound(b []byte, at int) error {
+// checkUnicode refuses text that JSON, or Unicode, does not know.
+func (r *reader) checkUnicode(b []byte, at int) error {
 	for i, c := range b {
 		if c < ' ' {
 			r.at = at + i
@@ -291,7 +291,7 @@ func (r *reader) escaped(start, plain int) ([]byte, error) {
 			r.at = len(r.data)
 			return nil, errShort
 		}
-		if err := r.sound(rest[:n], r.at); err != nil {
+		if err := r.checkUnicode(rest[:n], r.at); err != nil {
 			return nil, err
 		}
 		b = append(b, rest[:n]...)

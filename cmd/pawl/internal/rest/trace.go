@@ -39,6 +39,6 @@ func roomsOf(t *cell.Trace, now clock.Reading) []RoomBody {
 }
 
 // traced has the cell follow a request, which has been read just now.
-func (s *service) traced(r *cell.AcquireRequest) {
+func (s *handlers) traced(r *cell.AcquireRequest) {
 	r.Traced, r.Received = true, s.clock.Now()
 }

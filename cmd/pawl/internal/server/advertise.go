@@ -46,7 +46,7 @@ func splitAdvertised(told string) (host, port string) {
 }
 
 // advertised settles where clients are sent to.
-func advertised(d *doors, o Options) addresses {
+func advertised(d *listeners, o Options) addresses {
 	web := o.AdvertiseHTTP
 	if web == "" && o.AdvertiseLink != "" && d.http != nil {
 		// A loopback is nobody else's to reach, whatever the link is called.
@@ -88,7 +88,7 @@ func reachedAt(l net.Listener, told string) string {
 // the hosts that clients are sent to and those that the certificate is for. A
 // page of another site that has its name lead here sends that name, which is
 // none of them: nobody certifies it for our key.
-func answersFor(d *doors, o Options, s *security) func(host string) bool {
+func answersFor(d *listeners, o Options, s *security) func(host string) bool {
 	at := advertised(d, o)
 	var names []string
 	for _, a := range append([]string{at.link, at.http}, o.HTTPHosts...) {

@@ -24,14 +24,14 @@ func listening(t *testing.T, at string) net.Listener {
 }
 
 func TestReachedWhereTold(t *testing.T) {
-	d := &doors{link: listening(t, "0.0.0.0:0"), http: listening(t, "0.0.0.0:0")}
-	narrow := &doors{link: d.link, http: listening(t, "127.0.0.1:0")}
+	d := &listeners{link: listening(t, "0.0.0.0:0"), http: listening(t, "0.0.0.0:0")}
+	narrow := &listeners{link: d.link, http: listening(t, "127.0.0.1:0")}
 	port := func(l net.Listener) string {
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		return port
 	}
 	for _, tc := range []struct {
-		doors      *doors
+		doors      *listeners
 		link, http string
 		expected   addresses
 	}{
@@ -40,7 +40,7 @@ func TestReachedWhereTold(t *testing.T) {
 		{d, "[2001:db8::1]:17", "2001:db8::2", addresses{"[2001:db8::1]:17", "[2001:db8::2]:" + port(d.http)}},
 		// An HTTP interface for this machine alone stays one.
 		{narrow, "locks.example:17", "", addresses{"locks.example:17", narrow.http.Addr().String()}},
-		{&doors{}, "", "", addresses{}},
+		{&listeners{}, "", "", addresses{}},
 	} {
 		if got := advertised(tc.doors, Options{AdvertiseLink: tc.link, AdvertiseHTTP: tc.http}); got != tc.expected {
 			t.Errorf("told %q and %q: %+v, expected %+v", tc.link, tc.http, got, tc.expected)
@@ -72,7 +72,7 @@ func TestHostsThatAreAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &doors{link: listening(t, "0.0.0.0:0"), http: listening(t, "0.0.0.0:0")}
+	d := &listeners{link: listening(t, "0.0.0.0:0"), http: listening(t, "0.0.0.0:0")}
 	name, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)

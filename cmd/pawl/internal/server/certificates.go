@@ -23,8 +23,8 @@ import (
 // authorities that client certificates are verified with; empty: none.
 type Files struct{ Cert, Key, ClientCA string }
 
-// lookEvery bounds how often the files are looked at.
-const lookEvery = time.Second
+// statEvery bounds how often the files are looked at.
+const statEvery = time.Second
 
 // certificates are what a server shows and whom it believes. They are read again
 // when a handshake finds that the files have changed, and on reload; while the new
@@ -35,7 +35,7 @@ type certificates struct {
 	log   *slog.Logger
 	gate  *access.Gate
 	// note writes down what came of reading the files again; nil: nobody does.
-	note func(access.Deed)
+	note func(access.AuditRecord)
 
 	now    atomic.Pointer[material]
 	failed atomic.Uint64
@@ -138,12 +138,12 @@ func (c *certificates) stat() []stamp {
 	return all
 }
 
-// look reads the files again if they have changed since they were read last.
-func (c *certificates) look() {
+// reloadIfChanged reads the files again if they have changed since they were read last.
+func (c *certificates) reloadIfChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
-	if now.Longer(c.looked) < lookEvery {
+	if now.Longer(c.looked) < statEvery {
 		return
 	}
 	c.looked = now
@@ -167,11 +167,11 @@ func (c *certificates) read() error {
 	if err != nil {
 		c.failed.Add(1)
 		c.log.Error("TLS: the new files cannot be used; the server goes on with those it had", "error", err)
-		c.tell(access.Deed{Verb: "reload", Outcome: "failed", Detail: "TLS: " + err.Error()})
+		c.audit(access.AuditRecord{Verb: "reload", Outcome: "failed", Detail: "TLS: " + err.Error()})
 		return err
 	}
 	old := c.now.Swap(m)
-	c.tell(access.Deed{Verb: "reload", Outcome: "done", Detail: "TLS"})
+	c.audit(access.AuditRecord{Verb: "reload", Outcome: "done", Detail: "TLS"})
 	c.log.Info("TLS: certificates read again", "cert", c.files.Cert)
 	if m.clients != nil && string(m.clientCA) != string(old.clientCA) {
 		if n := c.gate.Recheck(m.verify); n > 0 {
@@ -181,7 +181,7 @@ func (c *certificates) read() error {
 	return nil
 }
 
-func (c *certificates) tell(d access.Deed) {
+func (c *certificates) audit(d access.AuditRecord) {
 	if c.note != nil {
 		c.note(d)
 	}
@@ -208,7 +208,7 @@ func (c *certificates) config(protocol string) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{protocol},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			c.look()
+			c.reloadIfChanged()
 			m := c.now.Load()
 			t := &tls.Config{
 				MinVersion: tls.VersionTLS12, NextProtos: []string{protocol},

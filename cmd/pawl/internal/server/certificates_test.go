@@ -204,7 +204,7 @@ func TestAnAuthorityThatIsTakenOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := make(chan error, 1)
-	if _, err := s.gate.Enter(c, true, func(why error) { put <- why }); err != nil {
+	if _, err := s.gate.Register(c, true, func(why error) { put <- why }); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Reload(); err != nil || len(put) != 0 {

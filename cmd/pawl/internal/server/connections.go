@@ -16,8 +16,8 @@ const (
 	// connection takes up, for the store above all: one that cannot open its next
 	// file ends the server.
 	filesKept = 256
-	// tellEvery bounds how often it is logged that there are too many.
-	tellEvery = time.Minute
+	// logEvery bounds how often it is logged that there are too many.
+	logEvery = time.Minute
 )
 
 // connectionsOf is how many connections a front may have where the process may
@@ -32,50 +32,50 @@ func connectionsOf(files uint64) int {
 	return int(min((files-filesKept)/3, connectionsMax))
 }
 
-// turnstile closes the connections that are beyond a front's limit as soon as they
+// connectionLimit closes the connections that are beyond a front's limit as soon as they
 // are made: whoever can reach the server must not be able to take all its files.
-type turnstile struct {
+type connectionLimit struct {
 	net.Listener
 	limit int
 	clock clock.Clock
 	log   *slog.Logger
 	flag  string
 
-	mu   sync.Mutex
-	open int
-	told clock.Reading
-	once bool // told is set
+	mu       sync.Mutex
+	open     int
+	loggedAt clock.Reading
+	logged   bool // told is set
 }
 
 // Accept implements net.Listener.
-func (l *turnstile) Accept() (net.Conn, error) {
+func (l *connectionLimit) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.enter() {
+		if l.take() {
 			return &admitted{Conn: c, from: l}, nil
 		}
 		_ = c.Close() // nothing was said
 	}
 }
 
-func (l *turnstile) enter() bool {
+func (l *connectionLimit) take() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open < l.limit {
 		l.open++
 		return true
 	}
-	if now := l.clock.Now(); !l.once || now.Longer(l.told) >= tellEvery {
-		l.once, l.told = true, now
+	if now := l.clock.Now(); !l.logged || now.Longer(l.loggedAt) >= logEvery {
+		l.logged, l.loggedAt = true, now
 		l.log.Error("there are as many connections as there may be; more are closed at once", "front", l.flag, "connections", l.open)
 	}
 	return false
 }
 
-func (l *turnstile) leave() {
+func (l *connectionLimit) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
@@ -84,13 +84,13 @@ func (l *turnstile) leave() {
 // admitted is a connection that counts until it is closed.
 type admitted struct {
 	net.Conn
-	from *turnstile
+	from *connectionLimit
 	left sync.Once
 }
 
 // Close implements net.Conn.
 func (c *admitted) Close() error {
 	err := c.Conn.Close()
-	c.left.Do(c.from.leave)
+	c.left.Do(c.from.give)
 	return err
 }

@@ -22,7 +22,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	l := &turnstile{Listener: inner, limit: 2, clock: clock.System(), log: slog.New(slog.NewTextHandler(&log, nil)), flag: "--listen"}
+	l := &connectionLimit{Listener: inner, limit: 2, clock: clock.System(), log: slog.New(slog.NewTextHandler(&log, nil)), flag: "--listen"}
 	accepted := make(chan net.Conn)
 	go func() {
 		defer close(accepted)

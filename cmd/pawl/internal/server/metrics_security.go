@@ -20,7 +20,7 @@ func newSecurityMetrics(s *security) *securityMetrics {
 	m := &securityMetrics{security: s, of: []securityMetric{
 		{desc("streams", "Streams of clients that are open."), prometheus.GaugeValue, func(s *security) float64 { return float64(s.gate.Streams()) }},
 		{desc("requests_denied_total", "Requests refused for want of a right."), prometheus.CounterValue, func(s *security) float64 { return float64(s.gate.Denied.Load()) }},
-		{desc("requests_unauthenticated_total", "Requests of callers who did not prove who they are."), prometheus.CounterValue, func(s *security) float64 { return float64(s.gate.Strangers.Load()) }},
+		{desc("requests_unauthenticated_total", "Requests of callers who did not prove who they are."), prometheus.CounterValue, func(s *security) float64 { return float64(s.gate.Unauthenticated.Load()) }},
 		{desc("auth_file_failures_total", "Auth files that could not be used; the one before stayed in force."), prometheus.CounterValue, func(s *security) float64 { return float64(s.failed.Load()) }},
 	}}
 	if s.certs != nil {

@@ -123,22 +123,22 @@ func (s *security) reload() {
 	if err != nil {
 		s.failed.Add(1)
 		s.log.Error("auth file: the new one cannot be used; the server goes on with the one it had", "error", err)
-		s.note(access.Deed{Verb: "reload", Outcome: "failed", Detail: err.Error()})
+		s.note(access.AuditRecord{Verb: "reload", Outcome: "failed", Detail: err.Error()})
 		return
 	}
 	out := s.gate.Set(p)
 	s.log.Info("auth file: in force", "identities", p.Len(), "streams ended", out)
-	s.note(access.Deed{Verb: "reload", Outcome: "done", Detail: "auth file"})
+	s.note(access.AuditRecord{Verb: "reload", Outcome: "done", Detail: "auth file"})
 }
 
-func (s *security) note(d access.Deed) {
+func (s *security) note(d access.AuditRecord) {
 	if s.audit != nil {
-		s.audit.Note(d)
+		s.audit.Record(d)
 	}
 }
 
-// witness is the audit log; nil: there is none.
-func (s *security) witness() access.Witness {
+// auditLog is the audit log; nil: there is none.
+func (s *security) auditLog() access.AuditLog {
 	if s.audit == nil {
 		return nil
 	}
@@ -151,14 +151,14 @@ func (s *security) ended() func(locktable.Ended) {
 		return nil
 	}
 	return func(e locktable.Ended) {
-		d := access.Deed{
+		d := access.AuditRecord{
 			Identity: e.Identity, Verb: e.What, Names: e.Names, Token: uint64(e.Token), Handle: e.Handle,
 			Reason: e.Reason, Outcome: "done", Leases: e.Leases, Idle: e.What == "expired" && e.Leases == 0,
 		}
 		if e.By != "" {
 			d.Detail = "by " + e.By
 		}
-		s.audit.Note(d)
+		s.audit.Record(d)
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *security) grpcOptions(l *link.Server) []grpc.ServerOption {
 	if s.certs != nil {
 		creds = credentials.NewTLS(s.certs.config("h2"))
 	}
-	return append(link.ServerOptions(), l.Turnstile(), grpc.Creds(link.Blocks(creds, s.clock, s.log)))
+	return append(link.ServerOptions(), l.TapAdmission(), grpc.Creds(link.Blocks(creds, s.clock, s.log)))
 }
 
 // webTLS is that of the HTTP front; nil: none.
@@ -189,6 +189,6 @@ func (s *security) close() error {
 // newLink returns the link's front of a cell.
 func (s *security) newLink(c *cell.Cell, o Options) *link.Server {
 	return link.New(c, link.Options{
-		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Store: o.Store, Gate: s.gate, Witness: s.witness(),
+		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Store: o.Store, Gate: s.gate, Audit: s.auditLog(),
 	})
 }

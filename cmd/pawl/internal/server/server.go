@@ -120,7 +120,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	o.Logger.Info("listening", "cell", o.Cell, "store", o.Store, "link", doors.linkAddress(), "http", doors.httpAddress(),
 		"advertised_link", at.link, "advertised_http", at.http, "version", o.Version)
-	tell(o.Begun)
+	callIfSet(o.Begun)
 
 	ready := c.Ready()
 	for waits := true; waits; {
@@ -141,7 +141,7 @@ func Run(ctx context.Context, o Options) (err error) {
 
 	// First the tenure, so that whoever takes over need not wait for the rest.
 	stop(nil)
-	tell(o.Ending)
+	callIfSet(o.Ending)
 	limit, cancel := context.WithTimeout(context.Background(), resignMax)
 	defer cancel()
 	select {
@@ -156,14 +156,14 @@ func Run(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-func tell(whom func()) {
+func callIfSet(whom func()) {
 	if whom != nil {
 		whom()
 	}
 }
 
-// doors are the listeners and what serves them.
-type doors struct {
+// listeners are the listeners and what serves them.
+type listeners struct {
 	link, http, debug net.Listener
 	grpc              *grpc.Server
 	web, inspect      *http.Server
@@ -171,8 +171,8 @@ type doors struct {
 
 // open listens before anything else is done, so that a port in use is known at
 // once.
-func open(o Options) (*doors, error) {
-	d := &doors{}
+func open(o Options) (*listeners, error) {
+	d := &listeners{}
 	for _, l := range []struct {
 		flag, address string
 		to            *net.Listener
@@ -185,12 +185,12 @@ func open(o Options) (*doors, error) {
 			d.close()
 			return nil, fmt.Errorf("%w: %s", ErrAddress, notListening(l.flag, l.address, err))
 		}
-		*l.to = &turnstile{Listener: *l.to, limit: connectionsOf(filesMax()), clock: o.Clock, log: o.Logger, flag: l.flag}
+		*l.to = &connectionLimit{Listener: *l.to, limit: connectionsOf(filesMax()), clock: o.Clock, log: o.Logger, flag: l.flag}
 	}
 	return d, nil
 }
 
-func (d *doors) close() {
+func (d *listeners) close() {
 	for _, l := range []net.Listener{d.link, d.http, d.debug} {
 		if l != nil {
 			_ = l.Close() // closed before, where it was served
@@ -198,8 +198,8 @@ func (d *doors) close() {
 	}
 }
 
-func (d *doors) linkAddress() string { return addressOf(d.link) }
-func (d *doors) httpAddress() string { return addressOf(d.http) }
+func (d *listeners) linkAddress() string { return addressOf(d.link) }
+func (d *listeners) httpAddress() string { return addressOf(d.http) }
 
 func addressOf(l net.Listener) string {
 	if l == nil {
@@ -210,7 +210,7 @@ func addressOf(l net.Listener) string {
 
 // serve lets requests in. The channel delivers when one of the doors closes by
 // itself.
-func (d *doors) serve(c *cell.Cell, o Options, s *security) (<-chan error, error) {
+func (d *listeners) serve(c *cell.Cell, o Options, s *security) (<-chan error, error) {
 	closed := make(chan error, 3)
 	if d.link != nil {
 		l := s.newLink(c, o)
@@ -223,9 +223,9 @@ func (d *doors) serve(c *cell.Cell, o Options, s *security) (<-chan error, error
 		}()
 	}
 	if d.http != nil {
-		asked := service.New(c, s.gate, s.witness())
+		asked := service.New(c, s.gate, s.auditLog())
 		h, err := rest.NewHandler(rest.Options{
-			Cell: asked, Door: asked, TLS: s.certs != nil, Auth: !s.gate.Open(), Clock: o.Clock, Version: o.Version, Store: o.Store,
+			Cell: asked, Authorizer: asked, TLS: s.certs != nil, Auth: !s.gate.Open(), Clock: o.Clock, Version: o.Version, Store: o.Store,
 			AllowedHost: answersFor(d, o, s),
 			Metrics:     metricsHandler(c, o, s), Logger: o.Logger,
 		})
@@ -263,7 +263,7 @@ func serveWeb(s *http.Server, l net.Listener, what string, closed chan<- error) 
 }
 
 // shut lets answers that are on their way leave, for a moment, and closes.
-func (d *doors) shut() {
+func (d *listeners) shut() {
 	ctx, cancel := context.WithTimeout(context.Background(), answersMax)
 	defer cancel()
 	if d.grpc != nil {

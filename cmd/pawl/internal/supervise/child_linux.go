@@ -67,8 +67,8 @@ type change struct {
 	continued bool           // it goes on after a stop
 }
 
-// look never reaps.
-func look(pid int) change {
+// peekChild never reaps.
+func peekChild(pid int) change {
 	var c change
 	for {
 		info, err := waitid(unix.P_PID, pid, unix.WSTOPPED|unix.WCONTINUED)

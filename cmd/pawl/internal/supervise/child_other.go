@@ -37,12 +37,12 @@ type change struct {
 	continued bool
 }
 
-// gone holds the wait status of what look had to reap: there is no looking
+// gone holds the wait status of what peekChild had to reap: there is no looking
 // without. A group whose leader is reaped can still be killed as long as it has
 // a member, and its number is not given away before.
 var gone = make(map[int]syscall.WaitStatus)
 
-func look(pid int) change {
+func peekChild(pid int) change {
 	if _, ok := gone[pid]; ok {
 		return change{exited: true}
 	}
@@ -67,7 +67,7 @@ func look(pid int) change {
 
 func reapOthers(int) {}
 
-// reap does nothing: look has done it.
+// reap does nothing: peekChild has done it.
 func reap(int) {}
 
 // sweep kills the group of command and returns when it is empty. Whether
@@ -76,7 +76,7 @@ func sweep(command int, _ map[int]bool, _ cgroup, woken <-chan os.Signal, refuse
 	const pause = 5 * time.Millisecond
 	for command != 0 {
 		err := unix.Kill(-command, unix.SIGKILL)
-		_ = look(command)
+		_ = peekChild(command)
 		if ws, known = gone[command]; errors.Is(err, unix.ESRCH) {
 			break
 		}

@@ -15,7 +15,7 @@ import (
 func TestLateWatcherIsNotWaitedForUntilTheDeadline(t *testing.T) {
 	j, all := escaped(t, spec{Contain: ContainProcesses, Deaf: true, Margin: 8 * time.Second})
 	deadline := clock.Boottime() + 9*time.Second
-	j.tell(tell{Deadline: 9 * time.Second})
+	j.send(instruction{Deadline: 9 * time.Second})
 	j.want("70 pawl lease_lost KILL")
 	if now := clock.Boottime(); now >= deadline {
 		t.Errorf("the run ended %v behind the deadline", now-deadline)

@@ -85,8 +85,8 @@ type spec struct {
 	Late      bool     // the command ends when the run is about to stop with it
 }
 
-// tell is what a test says to a run, or to a shell.
-type tell struct {
+// instruction is what a test says to a run, or to a shell.
+type instruction struct {
 	Deadline time.Duration // move the deadline to this long from now
 	Lost     bool          // close Lost
 	Asked    bool          // close Lost, and the lease is ours still
@@ -132,7 +132,7 @@ func (l *fakeLease) Check(context.Context) error {
 	return nil
 }
 
-func (l *fakeLease) obey(t tell) {
+func (l *fakeLease) obey(t instruction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.check = t.Check
@@ -170,7 +170,7 @@ func mainRun() int {
 	}
 	go func() {
 		for dec := json.NewDecoder(tells); ; {
-			var t tell
+			var t instruction
 			if dec.Decode(&t) != nil {
 				return
 			}
@@ -207,7 +207,7 @@ type control struct {
 	answers *json.Decoder
 }
 
-func (c control) tell(v tell) {
+func (c control) send(v instruction) {
 	c.t.Helper()
 	if err := c.tells.Encode(v); err != nil {
 		c.t.Fatal(err)

@@ -64,7 +64,7 @@ func (r *run) supervise(ctx context.Context, timer, hold *clock.BootTimer) (Outc
 			// its report may be on its way.
 			if now := clock.Boottime(); !r.paused && now > due+r.job.Margin/lateShare {
 				r.paused, r.killAt = true, now
-			} else if r.late = true; !look(r.watcher).exited {
+			} else if r.late = true; !peekChild(r.watcher).exited {
 				r.losing("the watcher is late: everything is killed")
 				_ = unix.Kill(r.watcher, syscall.SIGKILL)
 			}
@@ -152,7 +152,7 @@ func (r *run) pass(sig os.Signal) {
 // watch looks after this process's children: a watcher that somebody stopped
 // goes on, and what was adopted from elsewhere is reaped.
 func (r *run) watch() {
-	if look(r.watcher).stopped != 0 {
+	if peekChild(r.watcher).stopped != 0 {
 		_ = unix.Kill(r.watcher, syscall.SIGCONT)
 	}
 	reapOthers(r.watcher)
@@ -209,7 +209,7 @@ func (r *run) outrun() {
 // finish ends a run whose watcher has nothing left to watch.
 func (r *run) finish(rep report) (Outcome, error) {
 	r.orders.close()
-	for !look(r.watcher).exited {
+	for !peekChild(r.watcher).exited {
 		<-r.children
 		r.watch()
 	}

@@ -87,7 +87,7 @@ func reportsOf(t *testing.T, watcher int) (unread func() int) {
 //  4. The run finds it gone, does not stop again, and says that the lease is lost.
 func TestCtrlZPastTheDeadline(t *testing.T) {
 	s, shell := sleeps(t, spec{KillAfter: 2 * time.Second})
-	s.tell(tell{Deadline: 6 * time.Second})
+	s.send(instruction{Deadline: 6 * time.Second})
 	s.press(ctrlZ)
 	s.event("stopped")
 	s.ends(shell, "70 pawl lease_lost TERM")
@@ -101,7 +101,7 @@ func TestCtrlZPastTheDeadlineAndAgain(t *testing.T) {
 		Args:      []string{"sh", "-c", `trap "kill -STOP $$" TERM; echo said:up; while :; do read x; done`},
 		KillAfter: 2 * time.Second,
 	})
-	s.tell(tell{Deadline: 6 * time.Second})
+	s.send(instruction{Deadline: 6 * time.Second})
 	s.press(ctrlZ)
 	s.event("stopped")
 	s.ends(shell, "70 pawl lease_lost KILL")

@@ -100,7 +100,7 @@ func mainShell() int {
 	_ = events.Encode(event{Kind: "started", Run: run, Group: group})
 	go func() {
 		for {
-			var t tell
+			var t instruction
 			if tells.Decode(&t) != nil {
 				return
 			}
@@ -368,7 +368,7 @@ func pausedByCtrlZ(t *testing.T, sp spec) *seat {
 
 func (s *seat) continues(front bool) {
 	s.t.Helper()
-	if err := s.shell.Encode(tell{Front: front}); err != nil {
+	if err := s.shell.Encode(instruction{Front: front}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -392,7 +392,7 @@ func TestCtrlZ(t *testing.T) {
 func TestCtrlZAndTheLeaseIsLost(t *testing.T) {
 	s := onTerminal(t, spec{Args: front(), KillAfter: bound}, true)
 	s.says("up front=true <nil>")
-	s.tell(tell{Check: "gone"})
+	s.send(instruction{Check: "gone"})
 	s.press(ctrlZ)
 	s.event("stopped")
 	s.continues(true)

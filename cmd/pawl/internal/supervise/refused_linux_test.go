@@ -58,7 +58,7 @@ func TestCommandOfAnotherUserIsToldOf(t *testing.T) {
 		return pid != 0
 	})
 	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGKILL) })
-	j.tell(tell{Deadline: 500 * time.Millisecond})
+	j.send(instruction{Deadline: 500 * time.Millisecond})
 	for _, line := range []string{
 		fmt.Sprintf("process %d cannot be asked to end", pid),
 		fmt.Sprintf("process %d cannot be killed: it is another user's by now, and runs on", pid),

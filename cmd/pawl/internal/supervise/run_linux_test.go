@@ -172,7 +172,7 @@ func TestNothingIsLeftWhenTheCommandEnds(t *testing.T) {
 func TestNothingIsLeftWhenTheLeaseRunsOut(t *testing.T) {
 	means(t, func(t *testing.T, c Contain) {
 		j, all := escaped(t, spec{Contain: c})
-		j.tell(tell{Deadline: 500 * time.Millisecond})
+		j.send(instruction{Deadline: 500 * time.Millisecond})
 		j.wantLost()
 		noneLeft(t, all)
 		noCgroupLeft(t, j)
@@ -290,7 +290,7 @@ func TestWatcherStoppedIsContinued(t *testing.T) {
 func TestWatcherLate(t *testing.T) {
 	means(t, func(t *testing.T, c Contain) {
 		j, all := escaped(t, spec{Contain: c, Deaf: true})
-		j.tell(tell{Deadline: 500 * time.Millisecond})
+		j.send(instruction{Deadline: 500 * time.Millisecond})
 		j.want("70 pawl lease_lost KILL")
 		noneLeft(t, all)
 	})
@@ -354,7 +354,7 @@ func TestLeaseLost(t *testing.T) {
 		dir := t.TempDir()
 		j := start(t, spec{KillAfter: bound, Args: script(dir, `trap 'echo bye; exit 0' TERM; sleep 1000 & up; wait`)})
 		started(t, dir, "leader")
-		j.tell(tell{Lost: true})
+		j.send(instruction{Lost: true})
 		j.want("70 pawl lease_lost 0")
 		if got := j.stdout.String(); got != "bye\n" {
 			t.Errorf("stdout %q", got)
@@ -364,7 +364,7 @@ func TestLeaseLost(t *testing.T) {
 		dir := t.TempDir()
 		j := start(t, spec{Args: script(dir, `trap '' TERM; up; exec sleep 1000`)})
 		started(t, dir, "leader")
-		j.tell(tell{Lost: true})
+		j.send(instruction{Lost: true})
 		j.want("70 pawl lease_lost KILL")
 	})
 	t.Run("before the start", func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestAskedToLetGo(t *testing.T) {
 	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	j.tell(tell{Asked: true})
+	j.send(instruction{Asked: true})
 	j.want("70 pawl lease_broken 3")
 	if got := j.stdout.String(); got != "bye\n" {
 		t.Errorf("stdout %q", got)
@@ -422,7 +422,7 @@ func TestLeaseLostWhileTheCommandIsStopped(t *testing.T) {
 	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	j.tell(tell{Lost: true})
+	j.send(instruction{Lost: true})
 	j.want("70 pawl lease_lost KILL")
 	if got := j.stdout.String(); got != "" {
 		t.Errorf("stdout %q", got)
@@ -433,7 +433,7 @@ func TestTermComesBeforeKillAtTheDeadline(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{KillAfter: 2 * time.Second, Args: script(dir, `trap 'echo asked' TERM; up; while :; do sleep 0.05; done`)})
 	started(t, dir, "leader")
-	j.tell(tell{Deadline: 3 * time.Second})
+	j.send(instruction{Deadline: 3 * time.Second})
 	j.want("70 pawl lease_lost KILL")
 	if got := j.stdout.String(); got != "asked\n" {
 		t.Errorf("stdout %q", got)
@@ -445,7 +445,7 @@ func TestRenewalExtends(t *testing.T) {
 	j := start(t, spec{TTL: 5 * time.Second, Args: script(dir, "up; read line; exit 4")})
 	p := started(t, dir, "leader")
 	first := clock.Boottime() + 5*time.Second
-	j.tell(tell{Deadline: time.Hour})
+	j.send(instruction{Deadline: time.Hour})
 	testwait.Until(t, bound, "the first deadline passes", func() bool { return clock.Boottime() > first })
 	if !p.running() {
 		t.Error("the command was ended at a deadline that had been moved")
@@ -458,7 +458,7 @@ func TestContextEndsTheCommand(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{Args: script(dir, "up; exec sleep 1000")})
 	started(t, dir, "leader")
-	j.tell(tell{Cancel: true})
+	j.send(instruction{Cancel: true})
 	j.want("143 child signaled TERM")
 }
 

@@ -64,7 +64,7 @@ func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal, r
 				}
 			}
 		}
-		if len(spare) > 0 && !more && settled(spare) {
+		if len(spare) > 0 && !more && allReaped(spare) {
 			return ws, known, left
 		}
 		select {
@@ -74,9 +74,9 @@ func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal, r
 	}
 }
 
-// settled looks once more: with children that are to be spared there is no
+// allReaped looks once more: with children that are to be spared there is no
 // ECHILD, and one walk alone can miss a process that was just given a new parent.
-func settled(spare map[int]bool) bool {
+func allReaped(spare map[int]bool) bool {
 	all, err := processes()
 	return err == nil && len(descendants(all, os.Getpid(), spare)) == 0
 }

@@ -82,14 +82,14 @@ type watcher struct {
 	children <-chan os.Signal
 	timer    *clock.BootTimer
 
-	setup   *setup
-	cgroup  cgroup
-	window  window
-	command int  // pid and group
-	asked   bool // the command was asked to end, no renewal counts
-	gone    bool // the lease is known not to be ours any more
-	halted  bool // the command is stopped
-	told    bool // the run was told of a stop: it may stop itself, however late
+	setup       *setup
+	cgroup      cgroup
+	window      window
+	command     int  // pid and group
+	asked       bool // the command was asked to end, no renewal counts
+	gone        bool // the lease is known not to be ours any more
+	halted      bool // the command is stopped
+	stopOrdered bool // the run was told of a stop: it may stop itself, however late
 }
 
 // start starts the command and reports whether there is one.
@@ -225,12 +225,12 @@ func (w *watcher) watch() {
 // poll looks at the command and reports whether it has ended.
 func (w *watcher) poll() bool {
 	reapOthers(w.command)
-	c := look(w.command)
+	c := peekChild(w.command)
 	switch {
 	case c.exited:
 		return true
 	case c.stopped != 0:
-		w.halted, w.told = true, true
+		w.halted, w.stopOrdered = true, true
 		w.reports.send(report{Kind: reportStopped, Signal: c.stopped})
 	case c.continued:
 		w.halted = false
@@ -297,7 +297,7 @@ func (w *watcher) finish(lost bool) {
 	})
 	w.cgroup.remove()
 	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Left: left && !lost, Lost: lost})
-	if w.told {
+	if w.stopOrdered {
 		w.wake(unix.Getppid())
 	}
 }

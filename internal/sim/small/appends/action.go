@@ -68,7 +68,7 @@ func (w *World) enabled() []action {
 			add(setsBack, 0, i, 1)
 		}
 	}
-	if w.left.Strangers > 0 {
+	if w.left.ForeignWrites > 0 {
 		add(writes, 0, 0, 0)
 	}
 	return all
@@ -124,7 +124,7 @@ func (w *World) do(a action) {
 		t.retry(i)
 	case reaches:
 		w.left.Late -= int(a.how)
-		w.reach(t, t.batches[i], a.how == 1)
+		w.deliver(t, t.batches[i], a.how == 1)
 	case answers:
 		t.goOn(t.batches[i])
 	case givesUp:
@@ -140,14 +140,14 @@ func (w *World) do(a action) {
 	case setsBack:
 		w.setBack(i, a.how == 1)
 	case writes:
-		w.left.Strangers--
+		w.left.ForeignWrites--
 		w.strange()
 		w.changed()
 	}
 }
 
-// reach has the request of a batch reach the store; again: it will once more.
-func (w *World) reach(t *tenure, b *batch, again bool) {
+// deliver has the request of a batch reach the store; again: it will once more.
+func (w *World) deliver(t *tenure, b *batch, again bool) {
 	c := b.call
 	c.res = w.land(c.request)
 	c.landed = true
@@ -182,8 +182,8 @@ func (w *World) confirm(t *tenure) {
 	w.stands(t, t.acked, "a Confirm succeeds")
 }
 
-// tell says what an action is, in the state in which it happens.
-func (w *World) tell(a action) string {
+// describe says what an action is, in the state in which it happens.
+func (w *World) describe(a action) string {
 	again := [...]string{"", ", and comes again some day"}
 	name := func() string { return w.tenures[a.of].name() }
 	number := func() uint64 { return w.tenures[a.of].batches[a.which].number }

@@ -19,15 +19,15 @@ func TestQuick(t *testing.T) {
 			f := Search(b, quick)
 			t.Logf("%d states, %d transitions, depth %d", f.States, f.Transitions, f.Depth)
 			if f.Violation != nil {
-				t.Error(storyOf(f.Violation))
+				t.Error(stepsOf(f.Violation))
 			}
 		})
 	}
 }
 
-func storyOf(v *small.Violation) string {
+func stepsOf(v *small.Violation) string {
 	var s strings.Builder
-	v.WriteStory(&s)
+	v.WriteSteps(&s)
 	return s.String()
 }
 
@@ -35,7 +35,7 @@ func storyOf(v *small.Violation) string {
 // not forgotten.
 func TestKeyKnowsTheTenure(t *testing.T) {
 	w := begin(Worlds[0])
-	defer w.leave()
+	defer w.close()
 	real := reflect.TypeOf(w.tenures[0].real).Elem()
 	for i := range real.NumField() {
 		name := real.Field(i).Name

@@ -14,8 +14,8 @@ type Bounds struct {
 	Late, Unheard int
 	// SetBacks: the store is set back to any state that it was in before.
 	SetBacks int
-	// Strangers: writes of others to the store, which raise its revision.
-	Strangers int
+	// ForeignWrites: writes of others to the store, which raise its revision.
+	ForeignWrites int
 }
 
 // Worlds are those that make small looks through. Each ends when nothing more may
@@ -27,7 +27,7 @@ var Worlds = []Bounds{
 	{Name: "retries", Batches: 3, Window: 3, Late: 1, SetBacks: 1},
 	{Name: "unheard", Batches: 2, Window: 2, Late: 1, Unheard: 1, SetBacks: 1},
 	// One tenure on a store set back twice.
-	{Name: "set-backs", Batches: 3, Window: 3, SetBacks: 2, Strangers: 1},
+	{Name: "set-backs", Batches: 3, Window: 3, SetBacks: 2, ForeignWrites: 1},
 	// Two tenures, and what either left under way.
 	{Name: "taken-over", Batches: 2, Window: 2, Takes: 1, Late: 1, SetBacks: 1},
 	// Three tenures, and a store set back to before any of them.
@@ -45,8 +45,8 @@ func Search(b Bounds, limit int) small.Found {
 func space(b Bounds) small.Space[*World, action] {
 	return small.Space[*World, action]{
 		Depth: depthMax, Begin: func() *World { return begin(b) },
-		Enabled: (*World).enabled, Do: (*World).do, Tell: (*World).tell,
+		Enabled: (*World).enabled, Do: (*World).do, Describe: (*World).describe,
 		Broken: func(w *World) *small.Violation { return w.failure },
-		Leave:  (*World).leave,
+		Close:  (*World).close,
 	}
 }

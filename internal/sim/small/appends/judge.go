@@ -37,7 +37,7 @@ func (w *World) landed(r request) {
 	before := w.log
 	w.changed()
 	if r.of == nil {
-		w.rests()
+		w.checkLog()
 		return
 	}
 	if !bytes.Equal(w.disk.Holds(keys.Tenure()), r.by.value) {
@@ -56,7 +56,7 @@ func (w *World) landed(r request) {
 			hole = hole || b.lost
 		}
 	}
-	w.rests()
+	w.checkLog()
 }
 
 // stands fails when a tenure has lost an acknowledged batch, up to one, and goes
@@ -69,8 +69,8 @@ func (w *World) stands(t *tenure, upTo uint64, though string) {
 	}
 }
 
-// rests looks at the log.
-func (w *World) rests() {
+// checkLog looks at the log.
+func (w *World) checkLog() {
 	for n, b := range w.log {
 		switch {
 		case n > 1 && n <= w.head && b.previous != w.log[n-1].sum:
@@ -95,7 +95,7 @@ func (w *World) forget() {
 			b.lost = b.landed && !w.there(b)
 		}
 	}
-	w.rests()
+	w.checkLog()
 }
 
 // alarm looks at why a tenure is over. Where a claim lands again on a store that was

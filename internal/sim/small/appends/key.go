@@ -33,7 +33,7 @@ func (d *digest) flags(all ...bool) {
 // key of the present state.
 func (w *World) key() small.Key {
 	d := digest{out: make([]byte, 0, 4<<10)}
-	for _, n := range []int{w.left.Batches, w.left.Takes, w.left.Late, w.left.Unheard, w.left.SetBacks, w.left.Strangers} {
+	for _, n := range []int{w.left.Batches, w.left.Takes, w.left.Late, w.left.Unheard, w.left.SetBacks, w.left.ForeignWrites} {
 		d.word(uint64(n))
 	}
 	d.flags(w.wasSetBack)

@@ -58,8 +58,8 @@ func begin(b Bounds) *World {
 	return w
 }
 
-// leave ends what is going on.
-func (w *World) leave() {
+// close ends what is going on.
+func (w *World) close() {
 	for _, c := range w.calls {
 		c.stop()
 	}

@@ -33,19 +33,19 @@ func main() {
 		if *depth > 0 {
 			b.Depth = *depth
 		}
-		whole = look(b.Name, func() small.Found { return small.Search(b, *limit) }) && whole
+		whole = search(b.Name, func() small.Found { return small.Search(b, *limit) }) && whole
 	}
 	for _, b := range appends.Worlds {
-		whole = look(b.Name, func() small.Found { return appends.Search(b, *limit) }) && whole
+		whole = search(b.Name, func() small.Found { return appends.Search(b, *limit) }) && whole
 	}
 	if !whole {
 		os.Exit(1)
 	}
 }
 
-// look looks through a world, if it is asked for, and reports whether nothing is
+// search looks through a world, if it is asked for, and reports whether nothing is
 // broken in it.
-func look(name string, search func() small.Found) bool {
+func search(name string, search func() small.Found) bool {
 	if *world != "" && *world != name {
 		return true
 	}
@@ -65,7 +65,7 @@ func look(name string, search func() small.Found) bool {
 	fmt.Printf("small: %s: %d states, %d transitions, depth %d%s, %v: %s\n",
 		name, f.States, f.Transitions, f.Depth, complete, took, verdict)
 	if f.Violation != nil {
-		f.Violation.WriteStory(os.Stdout)
+		f.Violation.WriteSteps(os.Stdout)
 	}
 	return f.Violation == nil
 }

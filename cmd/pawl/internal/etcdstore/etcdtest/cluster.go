@@ -24,13 +24,13 @@ const Newest = "3.7"
 // Versions are those that pawl works with.
 var Versions = []string{"3.5", "3.6", Newest}
 
-// LineEnv names a variable that has every cluster which says no version be of
+// VersionEnv names a variable that has every cluster which says no version be of
 // one line, "3.5" say, and tests on several lines keep to it: `make etcd-lines`.
-const LineEnv = "PAWL_ETCD_LINE"
+const VersionEnv = "PAWL_ETCD_VERSION"
 
-// Lines are the versions to run a test on whose outcome is etcd's own doing.
-func Lines() []string {
-	if line := os.Getenv(LineEnv); line != "" {
+// TestVersions are the versions to run a test on whose outcome is etcd's own doing.
+func TestVersions() []string {
+	if line := os.Getenv(VersionEnv); line != "" {
 		return []string{line}
 	}
 	return Versions
@@ -80,7 +80,7 @@ func Start(t testing.TB, o Options) *Cluster {
 // run starts a cluster in a folder and waits until it answers. Close ends it.
 func run(ctx context.Context, dir string, o Options) (*Cluster, error) {
 	if o.Version == "" {
-		o.Version = cmp.Or(os.Getenv(LineEnv), Newest)
+		o.Version = cmp.Or(os.Getenv(VersionEnv), Newest)
 	}
 	if o.Members == 0 {
 		o.Members = 1

@@ -43,11 +43,11 @@ func (r *Relay) Drop(drops bool) {
 	defer r.mu.Unlock()
 	r.drops = drops
 	if !drops {
-		r.hangUp()
+		r.dropConnections()
 	}
 }
 
-func (r *Relay) hangUp() {
+func (r *Relay) dropConnections() {
 	for _, c := range r.conns {
 		_ = c.Close() // the other side may have been quicker
 	}
@@ -58,7 +58,7 @@ func (r *Relay) close() {
 	_ = r.listener.Close() // which ends accept
 	r.mu.Lock()
 	r.closed = true
-	r.hangUp()
+	r.dropConnections()
 	r.mu.Unlock()
 	r.copying.Wait()
 }

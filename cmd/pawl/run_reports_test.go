@@ -1,0 +1,309 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/internal/testwait"
+)
+
+// nobody is an address at which there is no server, and the words for it.
+func nobody(t *testing.T) (address, words string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String(), "no server answers at " + l.Addr().String() + ": connection refused"
+}
+
+// Whoever finds no server reads the same.
+func TestNoServerReadsTheSameEverywhere(t *testing.T) {
+	address, words := nobody(t)
+	for _, args := range [][]string{
+		{"ls"},
+		{"status"},
+		{"acquire", "a"},
+		{"run", "a", "-n", "--", "true"},
+		{"run", "a", "-w", "0s", "--", "true"},
+		{"run", "a", "-w", "300ms", "--", "true"},
+		{"acquire", "a", "-w", "300ms"},
+	} {
+		r := want(t, exitUnavailable, append([]string{args[0], "--servers", address}, args[1:]...)...)
+		contains(t, r.stderr, "pawl "+args[0]+": "+words+`; is "pawl serve" running`)
+		if strings.Contains(r.stderr, "rpc error") || strings.Contains(r.stderr, "transport:") || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%q says %q", args, r.stderr)
+		}
+	}
+	r := want(t, exitUnavailable, "run", "a", "-n", "--servers", "nowhere.invalid:7420", "--", "true")
+	contains(t, r.stderr, `the host name "nowhere.invalid" c`)
+}
+
+func TestHTTPPortForServers(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	for _, args := range [][]string{{"ls"}, {"run", "a", "-n", "--", "true"}} {
+		r := want(t, exitUnavailable, append([]string{args[0], "--servers", s.http}, args[1:]...)...)
+		contains(t, r.stderr, s.http, "looks like the HTTP port", "7420")
+	}
+}
+
+// What waits for its turn waits for a server, too.
+func TestWaitingIsForAServer(t *testing.T) {
+	for _, args := range [][]string{{"acquire", "a", "-w", "1m"}, {"run", "a", "-w", "1m", "--", "true"}, {"run", "a", "--", "true"}} {
+		address, words := nobody(t)
+		cmd := command(t, append([]string{args[0], "--servers", address}, args[1:]...)...)
+		var said growing
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		testwait.Until(t, bound, "it says what it waits for", func() bool {
+			return strings.Contains(said.String(), "waiting for a server: "+words)
+		})
+		serve(t, "--store", "memory", "--listen", address)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// growing is what a command has said so far.
+type growing struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (g *growing) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.Write(b)
+}
+
+func (g *growing) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.String()
+}
+
+// startReading is a command whose standard error is looked at while it runs.
+func startReading(t *testing.T, s *served, args ...string) (says func(part string), end func() result) {
+	t.Helper()
+	cmd := s.command(args...)
+	var said growing
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	says = func(part string) {
+		t.Helper()
+		testwait.Until(t, bound, "it says "+part, func() bool { return strings.Contains(said.String(), part) })
+	}
+	return says, func() result {
+		_ = cmd.Wait() // its code tells
+		return result{shellCode(cmd.ProcessState), "", said.String()}
+	}
+}
+
+func TestRunSaysForWhomItWaits(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	l := s.acquire("a", "--ttl", "1h", "--label", "somebody")
+	says, end := startReading(t, s, "run", "a", "--", "true")
+	says("pawl run: waiting: a is held by somebody (")
+	says("with token " + l.FencingToken + " since ")
+	s.want(0, "release", l.Lease)
+	if r := end(); r.code != 0 || strings.Count(r.stderr, "\n") != 1 {
+		t.Errorf("it ended with %+v", r)
+	}
+}
+
+func TestRunUnderItself(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	self := s.command().Path
+	r := s.want(exitNotAcquired, "run", "a", "--", self, "run", "a", "-w", "10ms", "--servers", s.link, "--", "true")
+	contains(t, r.stderr, "this runs under a lease of a already (PAWL_NAME)")
+	if r := s.want(0, "run", "a", "--", self, "run", "b", "--servers", s.link, "--", "true"); r.stderr != "" {
+		t.Errorf("another name: %q", r.stderr)
+	}
+}
+
+func TestQuietSkip(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("a", "--ttl", "1h", "--label", "somebody")
+	for _, args := range [][]string{{"-n"}, {"-w", "1ms"}, {"-n", "--json"}} {
+		if r := s.want(0, append(append([]string{"run", "a", "-q", "-E", "0"}, args...), "--", "true")...); r.stdout+r.stderr != "" {
+			t.Errorf("%q said %+v", args, r)
+		}
+	}
+	contains(t, s.want(75, "run", "a", "-q", "-n", "--", "true").stderr, "a is held by somebody")
+	contains(t, s.want(0, "run", "a", "-n", "-E", "0", "--", "true").stderr, "a is held by somebody")
+}
+
+// What waits for its turn says that no server answers, that its place in the queue is
+// lost, and that all is well again. Nothing of it is told to a command that is
+// granted afterwards.
+func TestRunThatWaitsSaysThatNoServerAnswers(t *testing.T) {
+	for _, command := range []string{"run", "elect"} {
+		s := serve(t, "--store", "memory")
+		l := s.acquire("a", "--ttl", "1h", "--label", "somebody")
+		says, end := startReading(t, s, command, "a", "--ttl", "2s", "--", "true")
+		s.waits("a", 1)
+		if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		says("pawl " + command + ": no server has answered a renewal for ")
+		says("the place in the queue is lost in ")
+		says("the place in the queue is lost (")
+		if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		says("a server answers again")
+		s.want(0, "release", l.Lease)
+		if r := end(); r.code != 0 || strings.Contains(r.stderr, "asked to end in") {
+			t.Errorf("%s ended with %+v", command, r)
+		}
+	}
+}
+
+// fixed is a lease of which always the same time is left.
+type fixed time.Duration
+
+func (f fixed) Remaining() time.Duration { return time.Duration(f) }
+
+// An event of before a grant, or of before a renewal that was answered, is told as
+// nothing; one that is still true is.
+func TestOldEventIsNoDanger(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	say := func(left time.Duration, events ...pawl.Event) string {
+		t.Helper()
+		if err := f.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Seek(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		v := &runFlags{args: []string{"true"}, ttl: durationFlag{value: 15 * time.Second}, killAfter: durationFlag{value: 5 * time.Second}}
+		r := &running{runFlags: v, words: speak(f)}
+		h := &renewals{running: r}
+		h.granted(fixed(left))
+		all := make(chan pawl.Event, len(events))
+		for _, e := range events {
+			all <- e
+		}
+		close(all)
+		h.watch(all)
+		r.words.end()
+		said, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(said)
+	}
+	danger, over := pawl.Event{Kind: pawl.Jeopardy, Remaining: 7500 * time.Millisecond}, pawl.Event{Kind: pawl.Safe, Remaining: 15 * time.Second}
+	for _, old := range [][]pawl.Event{{danger}, {danger, over}, {{Kind: pawl.Lost}, over}} {
+		if said := say(14*time.Second, old...); said != "" {
+			t.Errorf("%v is told as %q", old, said)
+		}
+	}
+	const now = "no server has answered a renewal for 7.6s; unless that changes, the command is asked to end in 2.2s\n"
+	if said := say(7400*time.Millisecond, danger, over); said != "pawl run: "+now+"pawl run: renewals are answered again\n" {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// A request to let go is no loss: it says who wants it and why, the command has
+// its time, and the lease is released.
+func TestRunLetsGoAsAsked(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	says, end := startReading(t, s, "run", "a", "--ttl", "1m", "-q", "--", "sh", "-c", `trap 'kill $!; exit 0' TERM; sleep 1000 & wait`)
+	testwait.Until(t, bound, "the lease is held", func() bool { return len(s.show("a").Holders) == 1 })
+	token := s.show("a").Holders[0].FencingToken
+	s.want(0, "break", "a", "--token", token, "--reason", "host is retired")
+	says("pawl run: asked to let go: host is retired: the command is asked to end")
+	if r := end(); r.code != exitLost || strings.Contains(r.stderr, "lost") {
+		t.Errorf("it ended with %+v", r)
+	}
+	if h := s.show("a").Holders; len(h) != 0 {
+		t.Errorf("the lease is held by %+v", h)
+	}
+	contains(t, s.said(), `"msg":"break"`, `"reason":"host is retired"`, `"token":`+token)
+
+	says, end = startReading(t, s, "run", "a", "--ttl", "1m", "--", "sleep", "1000")
+	testwait.Until(t, bound, "the lease is held", func() bool { return len(s.show("a").Holders) == 1 })
+	s.want(0, "break", "a", "--token", s.show("a").Holders[0].FencingToken, "--reason", "host burnt down", "--now")
+	says("the lease is broken: host burnt down: the command is asked to end")
+	if r := end(); r.code != exitLost {
+		t.Errorf("it ended with %+v", r)
+	}
+}
+
+func TestRunSaysWhatItEnded(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	contains(t, s.want(0, "run", "a", "--", "sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 &").stderr, "the command left processes behind")
+	if r := s.want(0, "run", "a", "--", "sh", "-c", "true & wait"); r.stderr != "" {
+		t.Errorf("a command that cleans up: %q", r.stderr)
+	}
+	contains(t, want(t, 0, "run", "--help").stdout, "in the background for instance, is ended first")
+}
+
+// A holder without a stream hears of it, too, and so does whoever looks.
+func TestRenewTellsOfABreak(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	l := s.acquire("a", "--ttl", "1h")
+	if r := s.want(0, "renew", l.Lease); strings.Contains(r.stdout, "breaking") {
+		t.Errorf("before the break: %s", r.stdout)
+	}
+	s.want(0, "break", "a", "--token", l.FencingToken, "--reason", "why not")
+	contains(t, s.want(0, "renew", l.Lease).stdout, `"breaking":true,"reason":"why not"`)
+	contains(t, s.want(0, "ls").stdout, "exclusive, breaking")
+	_, body := s.post("/v1/leases/"+l.Lease+"/renew", "")
+	contains(t, body, `"session":"`+l.Session+`"`, `"breaking":true,"reason":"why not"`)
+}
+
+// Trouble is said while there is time to do something about it, and its end.
+func TestRunSaysThatRenewalsFail(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for half of a TTL")
+	}
+	s := serve(t, "--store", "memory")
+	cmd := s.command("run", "a", "--ttl", "10s", "-k", "1s", "--", "sh", "-c", "read line")
+	var said growing
+	cmd.Stderr = &said
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "the lease is held", func() bool { return len(s.show("a").Holders) == 1 })
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "it warns", func() bool {
+		return strings.Contains(said.String(), "unless that changes, the command is asked to end in")
+	})
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "it says that all is well", func() bool {
+		return strings.Contains(said.String(), "renewals are answered again")
+	})
+	contains(t, said.String(), "pawl run: no server has answered a renewal for")
+	hold.Close()
+	_ = cmd.Wait() // its code tells
+	if code := shellCode(cmd.ProcessState); code != 1 {
+		t.Errorf("it ended with %d: %s", code, said.String())
+	}
+}

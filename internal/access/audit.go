@@ -1,0 +1,34 @@
+package access
+
+// AuditRecord is what somebody did or tried, for the audit log. Nothing in it is a
+// secret: a handle stands for a session and gives no power over it.
+type AuditRecord struct {
+	// Identity is empty where nobody was let in, or nobody has a name.
+	Identity, Remote string
+	// Verb is what was asked for, Outcome what came of it: "granted", "ended" (a
+	// lease, by force), "done", the reason of the refusal, "unknown" where the
+	// caller went before the answer, or another word where nobody asked.
+	Verb, Outcome string
+	Names         []string
+	Token         uint64
+	// Handle of the session that it happened to.
+	Handle string
+	// Reason is what whoever did it gave as one, Detail what the server says.
+	Reason, Detail string
+	// Leases that ended with a session.
+	Leases int
+	// Count of the deeds that this one stands for, where it is one of too many.
+	Count int
+	// Idle: a session of somebody who may hold nothing came or went, or one that held
+	// nothing. Nobody must be able to fill a disk by that.
+	Idle bool
+}
+
+// AuditLog takes deeds down. Its methods may be called by several goroutines.
+type AuditLog interface {
+	// Record never blocks.
+	Record(AuditRecord)
+	// Writable: what is noted now will be kept. When it is false and the log is
+	// required, nothing is granted.
+	Writable() bool
+}

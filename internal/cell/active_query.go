@@ -1,0 +1,81 @@
+package cell
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/store"
+)
+
+// activeQuery is one look at the store for all who ask meanwhile who is active, and the
+// only way to ask it: whoever may ask anything at all could otherwise have a standby
+// ask as often as it likes a cluster that others use, too.
+type activeQuery struct {
+	mu      sync.Mutex
+	running *query
+}
+
+type query struct {
+	done chan struct{} // closed when the rest is known
+	node store.Node
+	err  error
+}
+
+// share returns what a look finds that is under way, or that begins now. ask must
+// come to an end by itself.
+func (g *activeQuery) share(ctx context.Context, ask func() (store.Node, error)) (store.Node, error) {
+	g.mu.Lock()
+	l := g.running
+	if l == nil {
+		l = &query{done: make(chan struct{})}
+		g.running = l
+		go func() {
+			l.node, l.err = ask()
+			g.mu.Lock()
+			g.running = nil
+			g.mu.Unlock()
+			close(l.done)
+		}()
+	}
+	g.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.node, l.err
+	case <-ctx.Done():
+		return store.Node{}, ctx.Err()
+	}
+}
+
+// queryActive is who the store says is active, for whoever asks.
+func (c *Cell) queryActive(ctx context.Context) (store.Node, error) {
+	return c.activeQuery.share(ctx, func() (store.Node, error) {
+		asking, done := context.WithTimeout(context.Background(), c.o.ActiveTTL)
+		defer done()
+		n, err := c.o.Store.Active(asking)
+		if n.ID == c.o.Node.ID {
+			// An earlier run of this node: nobody serves at its addresses before this
+			// one does.
+			n = store.Node{}
+		}
+		return n, err
+	})
+}
+
+// pollActive tells who is active, as often as pace says, until ctx ends. What the
+// store does not say is not told.
+func (c *Cell) pollActive(ctx context.Context, pace time.Duration, tell func(active store.Node)) {
+	t := c.o.Clock.NewTimer()
+	defer t.Stop()
+	for {
+		if n, err := c.queryActive(ctx); err == nil && ctx.Err() == nil {
+			tell(n)
+		}
+		t.Reset(pace)
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package link
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawlproject/pawl/internal/clock"
+)
+
+// unreadLogGap bounds how often the log is told that somebody's answers are not read:
+// once in so long for each identity.
+const unreadLogGap = time.Minute
+
+// unreadBudget is the bytes of answers that wait for the readers of one identity, or are
+// being sent to them. A nil debt is none.
+type unreadBudget struct {
+	identity string
+	bytes    atomic.Int64
+
+	// cutting: streams were cut since the spell began, which ends when half of what
+	// may wait does. It is written under mu, so that no end passes its beginning.
+	cutting atomic.Bool
+	mu      sync.Mutex
+	// cut counts the streams that were, of which the log has not been told how many.
+	cut int
+	// logged: the log was told of this spell; ever: of one at all, the last time at last.
+	logged, everLogged bool
+	lastLogged         clock.Reading
+}
+
+func (s *Server) unreadOf(identity string) *unreadBudget {
+	if d, known := s.unreads.Load(identity); known {
+		return d.(*unreadBudget)
+	}
+	d, _ := s.unreads.LoadOrStore(identity, &unreadBudget{identity: identity})
+	return d.(*unreadBudget)
+}
+
+func (d *unreadBudget) add(n int) {
+	if d != nil {
+		d.bytes.Add(int64(n))
+	}
+}
+
+// most is how much may wait.
+func (d *unreadBudget) most() int64 {
+	if d.identity == "" {
+		return AllUnreadMax
+	}
+	return UnreadMax
+}
+
+// over reports whether more waits than may.
+func (d *unreadBudget) over() bool { return d != nil && d.bytes.Load() > d.most() }
+
+// full reports whether no further message may be written to anybody. Of those
+// who have no name one must not keep the others from being answered.
+func (d *unreadBudget) full() bool { return d != nil && d.identity != "" && d.over() }
+
+// disconnectUnread ends a stream whose client does not read, or one of an identity whose
+// clients together do not, and tells the log when that begins. alone: it was this
+// client.
+func (s *Server) disconnectUnread(d *unreadBudget, alone bool) error {
+	if n, tell := d.episodeBegins(s.o.Clock.Now()); tell {
+		s.o.Logger.Warn("clients that do not read their answers are disconnected",
+			"identity", d.identity, "unread_bytes", d.bytes.Load(), "disconnected_before", n)
+	}
+	switch {
+	case alone:
+		return status.Errorf(codes.ResourceExhausted, "more than %d bytes of answers were waiting to be read", OutboxMax)
+	case d.identity == "":
+		return status.Errorf(codes.ResourceExhausted,
+			"more than %d bytes of answers were waiting to be read by all clients together", AllUnreadMax)
+	}
+	return status.Errorf(codes.ResourceExhausted,
+		"more than %d bytes of answers were waiting to be read on all streams of this identity", UnreadMax)
+}
+
+// episodeBegins counts a stream that is cut, and says whether the log shall be told. cut
+// is how many were, before, that it was not told of.
+func (d *unreadBudget) episodeBegins(now clock.Reading) (cut int, tell bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cutting.Store(true)
+	if d.logged || d.everLogged && now.Longer(d.lastLogged) < unreadLogGap {
+		d.cut++
+		return 0, false
+	}
+	cut, d.cut = d.cut, 1
+	d.logged, d.everLogged, d.lastLogged = true, true, now
+	return cut, true
+}
+
+// logIfRead tells the log that what waits has been read, or has gone with its streams.
+func (s *Server) logIfRead(d *unreadBudget) {
+	if d == nil || !d.cutting.Load() || d.bytes.Load() > d.most()/2 {
+		return
+	}
+	if n, tell := d.episodeEnds(); tell {
+		s.o.Logger.Info("answers are read again, or their streams have gone", "identity", d.identity, "disconnected", n)
+	}
+}
+
+// episodeEnds ends a spell, and says whether the log shall be told, as it was of its
+// beginning, and how many streams were cut.
+func (d *unreadBudget) episodeEnds() (cut int, tell bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cutting.Store(false)
+	if !d.logged {
+		return 0, false
+	}
+	cut, d.cut, d.logged = d.cut, 0, false
+	return cut, true
+}
