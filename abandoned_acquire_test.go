@@ -54,7 +54,7 @@ func TestGivenUpUnderLostAnswers(t *testing.T) {
 			next, err := c.Acquire(ctx, "x")
 			cancel()
 			if err != nil {
-				t.Fatalf("round %d: whoever asks after it: %v; held under %v, %d wait", round, err, s.Holders(t, "x"), s.Waiting(t, "x"))
+				t.Fatalf("round %d: the next caller: %v; held under %v, %d wait", round, err, s.Holders(t, "x"), s.Waiting(t, "x"))
 			}
 			if all := s.Holders(t, "x"); len(all) != 1 || all[0] != next.Token() || s.Waiting(t, "x") != 0 {
 				t.Errorf("round %d: held under %v, granted %d", round, all, next.Token())

@@ -19,7 +19,7 @@ const (
 )
 
 // call is one question of a caller that waits for its answer. It is decided
-// once: by the loop with an answer, or by the caller, who gives up.
+// once: by the loop with an answer, or by the caller, which gives up.
 type call struct {
 	kind callKind
 	// What an acquire asks for; ctx lends its values to the lease's context.

@@ -77,7 +77,7 @@ func TestCallsAtTheEndAreAnswered(t *testing.T) {
 	})
 }
 
-// Whoever wakes up by the end of a lease's context finds that the lease has ended.
+// A caller that wakes up because a lease's context ended finds the lease ended.
 func TestLeaseHasEndedWhenItsContextDoes(t *testing.T) {
 	for _, why := range []*session.Cause{{Kind: session.Released}, {Kind: session.ClientClosed}, {Kind: session.DeadlinePassed}, {Kind: session.Broken}} {
 		told := false

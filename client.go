@@ -53,7 +53,7 @@ type Options struct {
 type Client struct {
 	options Options
 	// secret gives the credential; nil: there is none. It is not in options any
-	// more, where whoever prints a Client would see it.
+	// more, where printing a Client would show it.
 	secret     secretSource
 	clock      clock.Clock
 	dialServer func(context.Context, string) (net.Conn, error)

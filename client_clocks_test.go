@@ -300,7 +300,7 @@ func (h hoard) Close() error {
 
 // C34: an acquire was made ready, and is sent after a pause of several TTLs, when
 // the name has had other holders and is free again. It is granted under nothing
-// that its sender does not know: whoever asks next has the name at once.
+// that its sender does not know about: the next caller gets the name at once.
 func TestARequestFromThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)

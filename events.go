@@ -51,7 +51,7 @@ type Event struct {
 // eventsKept bounds the events that wait to be read.
 const eventsKept = 64
 
-// post hands an event to whoever reads; when nobody does, the oldest goes.
+// post puts an event into the channel; when it is full the oldest is dropped.
 func post(to chan Event, e Event) {
 	for {
 		select {

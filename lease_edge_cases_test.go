@@ -18,7 +18,7 @@ import (
 )
 
 // C03: the wait of one whose session lives on breaks off. While it is away it is
-// nobody's turn: whoever stands behind it is served at once. When it is back it
+// nobody's turn: the waiter behind it is served at once. When it is back it
 // waits again by itself, in its place, and gives that up when it gives up.
 func TestABrokenWaitIsInNobodysWay(t *testing.T) {
 	const ttl = time.Minute
@@ -88,7 +88,7 @@ func TestABrokenWaitIsInNobodysWay(t *testing.T) {
 }
 
 // C75: the store is put back to a copy, from before fifty grants of which the
-// resource has seen the last. Whoever comes next, and has seen none of them, gets a
+// resource has seen the last. The next client, which has seen none of them, gets a
 // token that the resource takes; what was held is void, its holder is told, and its
 // token is refused.
 func TestAStorePutBackIsNoWayBackForTokens(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // first lease of the present unbroken run of readers, so it fences the writers
 // before them.
 //
-// What it does not give: a reader whose lease has expired, or who has released
+// What it does not give: a reader whose lease has expired, or that has released
 // it, still passes the name's guard until the next exclusive lease has claimed
 // it, or written there. So protect no writes with it, and have writers claim.
 // A lease cannot be upgraded: a reader that acquires the name exclusively waits
@@ -56,7 +56,7 @@ func Names(more ...string) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.Names = append(s.Names, more...) }}
 }
 
-// Value is shown with the lease to whoever lists or observes its first name, at
+// Value is shown with the lease in listings of its first name and to its observers, at
 // most 64 KiB. It stays as it is until the lease ends.
 //
 // What it does not give: privacy, or a store. Everybody who may read the name

@@ -80,7 +80,7 @@ func TestShared(t *testing.T) {
 				t.Errorf("reader %d has token %d", i, l.Token())
 			}
 		}
-		// The run is unbroken as long as anybody reads, whoever began it.
+		// The run is unbroken as long as there is any reader.
 		let(t, run[0], run[2])
 		if n := len(writer); n != 0 {
 			t.Fatal("the writer entered with a reader inside")

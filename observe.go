@@ -33,7 +33,7 @@ func (c *Client) Campaign(ctx context.Context, name string, value []byte, option
 	return c.acquire(ctx, "campaign", name, false, all)
 }
 
-// Leader is who holds a name. The zero Leader is nobody.
+// Leader is a name's holder. The zero Leader means that there is none.
 type Leader struct {
 	// Token is the lease's; 0: nobody holds the name.
 	Token guard.Token
@@ -42,7 +42,7 @@ type Leader struct {
 	Label string
 }
 
-// Observe tells who holds a name, at first and whenever that changes, until ctx
+// Observe reports a name's holder, at first and at every change, until ctx
 // ends or the loop is left:
 //
 //	for leader, err := range c.Observe(ctx, "scheduler") {
@@ -56,7 +56,7 @@ type Leader struct {
 // server and a new session of this client are bridged: who leads is told again
 // only when it is another one. While no server can be reached nothing is told.
 //
-// It is the latest state that is told, not every state: whoever is slow misses
+// Only the latest state is reported: a slow receiver misses
 // leaders in between, and no leader is told twice in a row. Any number of
 // observers of one name are one observation to the server, of which a client may
 // have 1,000. Of shared leases and of slots the first holder is told.
@@ -66,7 +66,7 @@ type Leader struct {
 // ErrStoreRolledBack, ErrClosed.
 //
 // What it does not give: a permission. By the time it is read the leader may be
-// another one; whoever must not talk to a former leader shows it the token, or
+// another one; to avoid talking to a former leader show it the token, or
 // has the resource guarded.
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {

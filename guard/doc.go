@@ -31,7 +31,7 @@
 //   - Tokens of different cells are not ordered. A guard keeps the id of the
 //     cell whose tokens it has seen and refuses any other ([ErrForeign]).
 //
-//   - A fence is not a credential: whoever can write the resource can forge
+//   - A fence is not a credential: a program that can write the resource can forge
 //     one, and one forged with a token of [Max] shuts everybody out.
 //
 // # Three outcomes

@@ -444,7 +444,7 @@ type Request struct {
 	//	*Request_Cancel
 	//	*Request_Check
 	What isRequest_What `protobuf_oneof:"what"`
-	// The answer shall tell when the request was where; for an acquire.
+	// The answer carries the times of the request in each part of the server; for an acquire.
 	Trace         bool `protobuf:"varint,6,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -926,7 +926,7 @@ func (x *ServerMessage) GetBeatNano() int64 {
 	return 0
 }
 
-// Observed tells who holds a name: the first holder, token 0 when it is free.
+// Observed reports a name's holder: the first one, token 0 when it is free.
 type Observed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1618,7 +1618,7 @@ type Refused struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Reason  Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=pawl.link.v1.Reason" json:"reason,omitempty"`
 	Message string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Who holds it, when the reason is HELD.
+	// The holder, when the reason is HELD.
 	Holder *Holder `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
 	// When to ask again, when the reason is EXHAUSTED.
 	RetryAfterNano int64 `protobuf:"varint,4,opt,name=retry_after_nano,json=retryAfterNano,proto3" json:"retry_after_nano,omitempty"`
@@ -1713,7 +1713,7 @@ type Holder struct {
 	Shared        bool   `protobuf:"varint,6,opt,name=shared,proto3" json:"shared,omitempty"`
 	Slot          uint32 `protobuf:"varint,7,opt,name=slot,proto3" json:"slot,omitempty"`
 	Breaking      bool   `protobuf:"varint,8,opt,name=breaking,proto3" json:"breaking,omitempty"`
-	// Who it is, where callers prove that; the label is what it says.
+	// The proven identity, where callers have one; the label is the client's own claim.
 	Identity      string `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2171,7 +2171,7 @@ type AcquireRequest struct {
 	Slots         uint32   `protobuf:"varint,9,opt,name=slots,proto3" json:"slots,omitempty"`
 	Value         []byte   `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
 	LockDelayNano int64    `protobuf:"varint,11,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
-	// The answer shall tell when the request was where.
+	// The answer carries the times of the request in each part of the server.
 	Trace         bool `protobuf:"varint,12,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -58,7 +58,7 @@ that cannot be reached are asked again while it waits, for 10s at most.
 	f.VarP(&wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s or absent: one try")
 	mode.register(f)
 	f.StringVar(&value, "value", "", "what others are shown of the holder, at most 65536 bytes; an address, for instance")
-	f.StringVar(&session, "session", "", "session that the lease shall belong to, instead of one of its own with a TTL; give --request-id with it")
+	f.StringVar(&session, "session", "", "session that the lease belongs to, instead of one of its own with a TTL; needs --request-id")
 	f.StringVar(&label, "label", "", "what others see of the holder (default this host's name)")
 	f.StringVar(&requestID, "request-id", "", "makes the command safe to repeat: a repeat finds the lease of the first")
 	f.BoolVarP(&quiet, "quiet", "q", false, "do not say on the standard error that it waits for a server")
@@ -252,7 +252,7 @@ func newRelease() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release LEASE",
 		Short: "Release a lease",
-		Long: `Release ends a lease; whoever waits for its name next is granted at once. A late
+		Long: `Release ends a lease; the next waiter for its name is granted at once. A late
 release does nothing to a lease that came after. Its exit code is 70 when the
 lease is gone already.
 

@@ -238,7 +238,7 @@ func TestTheAuthFileIsReadAgain(t *testing.T) {
 	f.reload("auth file: the new one cannot be used")
 	contains(t, f.said(), "line ")
 	f.must(0, "a", "acquire", "a/2")
-	// Whoever is not named any more loses what it holds by its TTL at the latest,
+	// An identity that is no longer named loses what it holds by its TTL at the latest,
 	// and is not let in again.
 	cmd := f.command("run", "a/3", "--ttl", "3s", "--", "sleep", "300")
 	cmd.Env = append(cmd.Env, caEnv+"="+f.ca, credentialEnv+"="+f.secret("a"))
@@ -256,7 +256,7 @@ func TestTheAuthFileIsReadAgain(t *testing.T) {
 	f.write(good)
 	f.reload("auth file: in force")
 	f.must(0, "a", "acquire", "a/5")
-	// Whoever may do other things now has its stream ended, and goes on in the next
+	// An identity with changed rights has its stream ended, and goes on in the next
 	// one with what it holds.
 	stop := filepath.Join(f.dir, "stop")
 	cmd = f.command("run", "a/6", "--ttl", "20s", "--", "sh", "-c", "until [ -e "+stop+" ]; do sleep 0.05; done")
@@ -280,7 +280,7 @@ func TestTheAuthFileIsReadAgain(t *testing.T) {
 	}
 }
 
-// A right that is gone takes nothing from whoever holds a lease by it: only the end of
+// Removing a right takes no lease from its holder: only the end of
 // its session does, or a break.
 func TestALeaseOutlivesTheRightToIt(t *testing.T) {
 	f := newFortress(t)

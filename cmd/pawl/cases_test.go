@@ -272,7 +272,7 @@ func TestCredentialsAreReplaced(t *testing.T) {
 	}
 }
 
-// C86: whoever asks for the token of a lease, and however, is told the same, over
+// C86: every caller that asks for a lease's token gets the same answer, over
 // restarts too; and every later one is higher.
 func TestOneTokenWhoeverAsks(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")

@@ -156,7 +156,7 @@ func TestHelpBeginsWithTheDemo(t *testing.T) {
 	for _, c := range []string{"serve", "run", "elect", "leader", "acquire", "renew", "release", "ls", "show", "break", "status"} {
 		help := want(t, 0, c, "--help").stdout
 		contains(t, help, "Examples:", "Exit codes:")
-		// Whoever has no lease has none to lose.
+		// A caller without a lease has none to lose.
 		none := slices.Contains([]string{"ls", "show", "status", "leader", "break"}, c)
 		if none && (strings.Contains(help, "70 lease gone") || strings.Contains(help, "not acquired")) {
 			t.Errorf("the exit codes of %s:\n%s", c, help)
@@ -166,7 +166,7 @@ func TestHelpBeginsWithTheDemo(t *testing.T) {
 	contains(t, want(t, 0, "completion", "bash").stdout, "complete")
 }
 
-// C65: what "no wait" and "wait" mean is the same whoever asks.
+// C65: "no wait" and "wait" mean the same to every kind of caller.
 func TestWaitMeansTheSameEverywhere(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("a", "--ttl", "1h")

@@ -17,7 +17,7 @@ import (
 )
 
 // Who can only reach the server takes all the connections there are, on each of its
-// fronts, and the store goes on having the files it needs: whoever was there before
+// fronts, and the store keeps the files it needs: a client that was there before
 // is served, and afterwards everybody is.
 func TestConnectionsWithoutEndLeaveTheServerItsFiles(t *testing.T) {
 	f := newFortressBy(t, func(t testing.TB, args ...string) *served {
@@ -68,7 +68,7 @@ func TestConnectionsWithoutEndLeaveTheServerItsFiles(t *testing.T) {
 	testwait.Until(t, bound, "everybody is let in again", func() bool { return f.as("a", "status").code == 0 })
 }
 
-// Whoever says nothing, or half of something, is put out in time on both fronts.
+// Both fronts close a connection that sends nothing, or half a request, in time.
 func TestConnectionsThatSayLittleAreClosed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for connections to be closed")

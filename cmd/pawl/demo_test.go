@@ -59,7 +59,7 @@ func TestDemoTellsPeople(t *testing.T) {
 	}
 }
 
-// Whoever interrupts the demo finds nothing of it left; whoever kills it finds
+// After an interrupt nothing of the demo is left; after a kill there remain
 // its folder, and no process.
 func TestDemoInterrupted(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {

@@ -105,7 +105,7 @@ func serverList(cmd *cobra.Command, flag []string) ([]string, error) {
 	return servers, nil
 }
 
-// hostLabel names this machine to whoever looks at a list of locks.
+// hostLabel names this machine in lists of locks.
 func hostLabel() string {
 	h, err := os.Hostname()
 	if err != nil {

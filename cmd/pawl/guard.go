@@ -104,7 +104,7 @@ func newGuardClaim() *cobra.Command {
 under a lower one is open or will ever commit: what is read afterwards can be acted
 upon. Under "pawl run" the token and the cell are those of its lease ($PAWL_FENCE
 and $PAWL_CELL), and RESOURCE must be its name: its token shows nothing at the
-resource of another name, but shuts out who holds that one. --other-resource says
+resource of another name, but shuts out that name's holder. --other-resource says
 that it is meant, as where one lease stands for several resources; a --token that
 is given is taken as meant. Claiming again does no harm.
 

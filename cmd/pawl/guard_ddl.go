@@ -39,7 +39,7 @@ Exit codes: 0 done, 64 invalid usage.`,
 	f.Var(&dialect, "dialect", "the database")
 	f.StringArrayVar(&enforce, "enforce", nil, "TABLE=RESOURCE, several times for several tables (postgres)")
 	f.StringArrayVar(&enforceRows, "enforce-rows", nil, "TABLE=COLUMN or TABLE=COLUMN:PREFIX, several times for several tables (postgres)")
-	f.StringArrayVar(&grant, "grant", nil, "role that shall use the guard, several times for several roles (postgres)")
+	f.StringArrayVar(&grant, "grant", nil, "role that may use the guard; repeat it for several roles (postgres)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var text string
 		switch dialect.value {

@@ -79,7 +79,7 @@ func resolveResource(cmd *cobra.Command, resource string, slot int) (guardedReso
 }
 
 // checkOwn refuses to show the token of a lease to a line that is another one's:
-// whoever holds that lawfully would be refused from then on.
+// its lawful holder would be refused from then on.
 func checkOwn(cmd *cobra.Command, l guardedResource) error {
 	own, under, err := leaseResource(cmd)
 	if err != nil || !under || l.resource == own.resource {

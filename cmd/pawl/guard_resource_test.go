@@ -24,7 +24,7 @@ func seenAt(t *testing.T, dsn string, args ...string) mark {
 	return read[mark](t, want(t, 0, append([]string{"guard", "seen", "--json", "--dsn", dsn}, args...)...).stdout)
 }
 
-// A claim under slots is one of the slot that was granted: whoever holds another
+// A claim under slots claims the slot that was granted: the holder of another
 // slot goes on.
 func TestGuardClaimUnderSlots(t *testing.T) {
 	dsn := guardedFile(t)

@@ -18,7 +18,7 @@ const (
 	// heapCheckGap is the pause between two looks at the heap.
 	heapCheckGap = 10 * time.Second
 	// heapWide is from where on a large heap may not grow by its own size any more,
-	// but by half of it: a million leases shall fit into 1 GiB.
+	// but by half of it: a million leases must fit into 1 GiB.
 	heapWide = 100 << 20
 	// heapQuiet is more than what an idle server allocates between two looks.
 	heapQuiet = 8 << 20

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// hostile is a text that acts on whoever prints it as it is: it ends lines, erases
+// hostile is a text that acts on the terminal that prints it unescaped: it ends lines, erases
 // screens, in seven bits and in eight, sets titles, turns the order of reading,
 // looks like another column, or like a line of a log.
 const hostile = "x\r\nlevel=ERROR msg=forged\n{\"verb\":\"break\"}\x1b[2J\x1b]0;owned\x07\u009b2J\u202e\u2028\u00a0\x7f<script>"

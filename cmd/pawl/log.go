@@ -41,8 +41,8 @@ func newLogDump() *cobra.Command {
 		Use:   "dump",
 		Short: "Print what a cell keeps in its store, readable",
 		Long: `Dump prints every key of a cell as it is at one moment: who is active, the
-snapshot, each batch with its events. It is for whoever owns the etcd that a cell
-lives in, and for whoever wants to know what happened. It reads only, beside a
+snapshot, each batch with its events. It is for the owner of the etcd that a cell
+lives in, and for finding out what happened. It reads only, beside a
 server that runs, and asks the store, not the server. The embedded store is read
 from the folder of a server that does not run.
 
@@ -114,7 +114,7 @@ func (v *dumpFlags) open(ctx context.Context, cmd *cobra.Command) (r *etcdstore.
 			return nil, "", usage(cmd, "--%s says nothing about --store %s", name, v.store.value)
 		}
 	}
-	// Whoever reads beside a server need not be told twice what it was told.
+	// A reader beside a server does not repeat the server's own warnings.
 	e, err := v.etcd.validate(cmd, v.store.value, v.cell, true)
 	if err != nil {
 		return nil, "", err

@@ -167,7 +167,7 @@ func recordOf(f *etcdstore.Found) record {
 }
 
 // addJSON adds the members of an object that is kept as JSON, but for the nonce,
-// which whoever has it could sign batches with.
+// with which batches could be signed.
 func addJSON(r *record, raw []byte) {
 	var members map[string]any
 	if json.Unmarshal(raw, &members) != nil {

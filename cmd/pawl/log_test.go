@@ -67,7 +67,7 @@ func TestLogDumpOfAFolder(t *testing.T) {
 	for what, shown := range map[string]string{"JSON": r.stdout, "text": text} {
 		for _, secret := range []string{l.Lease, l.Session} {
 			if secret != "" && strings.Contains(shown, secret) {
-				t.Errorf("the %s shows an id that lets whoever reads it act", what)
+				t.Errorf("the %s shows an id that is a capability", what)
 			}
 		}
 		if strings.Contains(shown, "nonce") {

@@ -165,7 +165,7 @@ func (s *served) listen(read io.Reader) {
 			close(s.ready)
 		}
 	}
-	_ = s.cmd.Wait() // its code is looked at by whoever wants it
+	_ = s.cmd.Wait() // the tests that need the exit code read it
 }
 
 // serve starts a server and returns when it serves.

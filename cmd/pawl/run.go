@@ -22,7 +22,7 @@ type runFlags struct {
 	args []string
 	cell target
 
-	// election: others shall see value, and there need be no command.
+	// election: value is shown to others, and the command is optional.
 	election bool
 	value    string
 
@@ -194,7 +194,7 @@ func (v *runFlags) validateTimes(cmd *cobra.Command) error {
 // report writes how it came out to the descriptor that was given for it.
 func (v *runFlags) report(o supervise.Outcome) {
 	if v.statusFD >= 0 {
-		_, _ = o.WriteTo(os.NewFile(uintptr(v.statusFD), "status")) // whoever gave it does not read it
+		_, _ = o.WriteTo(os.NewFile(uintptr(v.statusFD), "status")) // its reader is gone
 	}
 }
 

@@ -44,7 +44,7 @@ func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	r := &running{runFlags: v, words: speak(os.Stderr), signals: caught}
 	r.heard = &renewals{running: r}
 	outcome, err := r.run(cmd.Context())
-	// Whoever takes a held name for a success and wants no words gets none.
+	// With a held name counted as success and --quiet nothing is printed.
 	silent := v.quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
 	if err != nil && !v.json && !silent {
 		r.words.say(cmd.CommandPath() + ": " + textOf(err))
@@ -86,7 +86,7 @@ func (r *running) notice(line string) {
 	}
 }
 
-// alarm tells what goes wrong, to whoever wants to hear of errors alone, too.
+// alarm reports an error; it is printed also where only errors are.
 func (r *running) alarm(line string) {
 	if r.json {
 		r.event("notice", map[string]any{"text": line})

@@ -25,7 +25,7 @@ func nobody(t *testing.T) (address, words string) {
 	return l.Addr().String(), "no server answers at " + l.Addr().String() + ": connection refused"
 }
 
-// Whoever finds no server reads the same.
+// Without a server the message is the same.
 func TestNoServerReadsTheSameEverywhere(t *testing.T) {
 	address, words := nobody(t)
 	for _, args := range [][]string{
@@ -257,7 +257,7 @@ func TestRunSaysWhatItEnded(t *testing.T) {
 	contains(t, want(t, 0, "run", "--help").stdout, "in the background for instance, is ended first")
 }
 
-// A holder without a stream hears of it, too, and so does whoever looks.
+// A holder without a stream is told too, and a listing shows it.
 func TestRenewTellsOfABreak(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	l := s.acquire("a", "--ttl", "1h")

@@ -104,7 +104,7 @@ func TestMaxHoldEndsACommandThatHangs(t *testing.T) {
 	want(t, exitUsage, "elect", "a", "--max-hold", "1h", "--", "true")
 }
 
-// Whoever reads the verdict reads it from run alone.
+// The exit code is run's own.
 func TestStatusDescriptorIsNotTheCommands(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	r, e := s.status("--", "sh", "-c", `echo '{"code":0}' >&3`)

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlproject/pawl/internal/bearer"
 )
 
-// What stands in for --store-password-file. A password is never a flag: whoever
+// The alternative to --store-password-file. A password is never a flag: every user that
 // lists processes would read it.
 const (
 	storePasswordEnv     = "PAWL_STORE_PASSWORD"

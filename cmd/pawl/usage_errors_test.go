@@ -94,7 +94,7 @@ func TestServeAdvertises(t *testing.T) {
 	contains(t, want(t, exitUsage, "serve", "--http", "off", "--advertise-http", "locks.example").stderr, "nothing listens there")
 }
 
-// Whoever asks a server with TLS and callers for the first time learns which flag
+// The first request to a server with TLS and identities says which flag
 // is missing.
 func TestFlagsThatAreMissingAreNamed(t *testing.T) {
 	f := newFortress(t)

@@ -95,7 +95,7 @@ func (e *explainer) search(placed uint64, texts int, s guard.State) bool {
 		return true
 	}
 	for i, o := range e.ops {
-		// Whoever began after another had ended cannot go before it.
+		// An operation that began after another ended cannot precede it.
 		if placed>>i&1 == 1 || o.begin > first {
 			continue
 		}

@@ -93,7 +93,7 @@ func sideBySide(ctx context.Context, r Resource) error {
 	defer first.Rollback()
 
 	// A guard that makes them take turns holds the second back until the context
-	// ends; whoever passes is not slowed down by the length of the bound.
+	// ends; an operation that passes is not slowed down by the length of the bound.
 	bound, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	second, err := r.Begin(bound, f, "second")

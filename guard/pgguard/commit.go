@@ -25,7 +25,7 @@ const (
 	cancelledWait = "pgguard: cancelled wait"
 )
 
-// errCancelledWait: whoever cancels a commit that waits for a synchronous standby
+// errCancelledWait: a user that cancels a commit which waits for a synchronous standby
 // (pg_cancel_backend, Ctrl-C in psql) makes it succeed, with a warning.
 var errCancelledWait = errors.New("committed here, but the wait for a synchronous standby was cancelled: a failover may forget it")
 

@@ -43,13 +43,13 @@
 //     again on the new primary before anything is read there. Two primaries at
 //     once guard nothing together.
 //   - It stops accidents, not attackers: a superuser, the tables' own role, and
-//     whoever sets pawl.fence by hand get past it. A fence is not a credential.
+//     a session that sets pawl.fence by hand get past it. A fence is not a credential.
 //   - Without [Guard.Enforce] only transactions that enter are guarded, and
 //     pawl.enter inside a savepoint that is rolled back is undone; with it, such a
 //     transaction is refused.
 //   - A database restored from a backup has the mark of that moment. Claim with a
 //     freshly acquired lease before it is opened for writes.
-//   - A resource without a row counts as unseen, and whoever comes first opens it
+//   - A resource without a row counts as unseen, and the first operation opens it
 //     with any token. Nothing here deletes rows, and triggers refuse deletion, a
 //     lower token and another cell.
 //   - A holder that sleeps inside a transaction holds the next one up, which sees

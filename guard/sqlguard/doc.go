@@ -29,7 +29,7 @@
 //     other programs or by hand, are not held back.
 //   - [Guard.Enter] inside a savepoint that is rolled back is undone, and what
 //     the transaction does afterwards is unguarded. Enter first.
-//   - A resource counts as unseen when it has no row, and whoever comes first
+//   - A resource counts as unseen when it has no row, and the first operation
 //     opens it with any token. Nothing here deletes rows, and the tables' own
 //     triggers refuse every statement that deletes a mark, lowers it or gives it
 //     another cell: DELETE, UPDATE, REPLACE, INSERT OR REPLACE, an upsert, also

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Admission is a caller who stays: a stream, or a request that waits.
+// Admission is a registered caller: a stream, or a request that waits.
 type Admission struct {
 	gate   *Gate
 	caller *Caller
@@ -35,7 +35,7 @@ func (g *Gate) Register(c *Caller, stream bool, out func(error)) (*Admission, er
 	return x, nil
 }
 
-// End ends a stay. Leaving twice is fine.
+// End ends the admission. Calling it twice is allowed.
 func (x *Admission) End() {
 	g := x.gate
 	g.mu.Lock()
@@ -81,7 +81,7 @@ type quota struct {
 }
 
 // take counts one more, unless there are as many as there may be. limit is the
-// identity's; who has no name is everybody.
+// identity's; anonymous callers share one.
 func (w *quota) take(i *Identity, limit int) error {
 	if i == anyone {
 		limit = w.most

@@ -1,9 +1,9 @@
 package access
 
-// AuditRecord is what somebody did or tried, for the audit log. Nothing in it is a
+// AuditRecord is one operation or attempt, for the audit log. Nothing in it is a
 // secret: a handle stands for a session and gives no power over it.
 type AuditRecord struct {
-	// Identity is empty where nobody was let in, or nobody has a name.
+	// Identity is empty when the caller was refused, or where callers are anonymous.
 	Identity, Remote string
 	// Verb is what was asked for, Outcome what came of it: "granted", "ended" (a
 	// lease, by force), "done", the reason of the refusal, "unknown" where the
@@ -13,14 +13,14 @@ type AuditRecord struct {
 	Token         uint64
 	// Handle of the session that it happened to.
 	Handle string
-	// Reason is what whoever did it gave as one, Detail what the server says.
+	// Reason is the caller's reason, Detail the server's message.
 	Reason, Detail string
 	// Leases that ended with a session.
 	Leases int
 	// Count of the deeds that this one stands for, where it is one of too many.
 	Count int
-	// Idle: a session of somebody who may hold nothing came or went, or one that held
-	// nothing. Nobody must be able to fill a disk by that.
+	// Idle: a session of an identity without the right to hold began or ended, or one that held
+	// nothing. Such records must not be able to fill a disk.
 	Idle bool
 }
 

@@ -35,7 +35,7 @@ func (g *Gate) Decoding(ctx context.Context, c *Caller) (done func(), err error)
 }
 
 // sharedBudget is room that identities share: each has so much, all together have so
-// much. Who finds none waits behind those of its identity, and the identities that
+// much. A caller that finds none waits behind others of its identity, and the identities that
 // wait are served in turn.
 type sharedBudget struct {
 	each, most int
@@ -43,10 +43,10 @@ type sharedBudget struct {
 	mu   sync.Mutex
 	used int
 	of   map[string]*budgetShare
-	ring []*budgetShare // those with somebody who waits, in their turn
+	ring []*budgetShare // the shares with waiters, in their turn
 }
 
-// budgetShare is what one identity has taken, and who waits to take more.
+// budgetShare is what one identity has taken, and its waiters.
 type budgetShare struct {
 	name  string
 	used  int
@@ -99,7 +99,7 @@ func (l *sharedBudget) take(ctx context.Context, c *Caller, n int) (give func(),
 	return sync.OnceFunc(func() { l.give(p, n) }), nil
 }
 
-// limit is how much an identity may have; who has no name is everybody.
+// limit is how much an identity may have; anonymous callers may have all.
 func (l *sharedBudget) limit(name string) int {
 	if name == "" {
 		return l.most
@@ -116,7 +116,7 @@ func (l *sharedBudget) give(p *budgetShare, n int) {
 	l.forget(p)
 }
 
-// cancel takes away somebody who waits no longer; false: it has the room.
+// cancel removes a waiter; false: it has been served.
 func (l *sharedBudget) cancel(p *budgetShare, x *budgetWaiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

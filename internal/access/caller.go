@@ -66,17 +66,17 @@ type (
 	proofKey  struct{}
 )
 
-// With returns a context that says who asks.
+// With returns a context that carries the caller.
 func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// Present returns a context that says what whoever asks presents.
+// Present returns a context that carries the caller's proof.
 func Present(ctx context.Context, p Proof) context.Context {
 	return context.WithValue(ctx, proofKey{}, p)
 }
 
-// From finds who asks: whom the context names, or whoever the gate lets in on
+// From returns the caller: the one in the context, or the one that the gate admits on
 // what the context presents; on nothing, where it presents nothing.
 func (g *Gate) From(ctx context.Context) (*Caller, error) {
 	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {

@@ -10,7 +10,7 @@
 //     is not in the policy, a name that no prefix covers.
 //   - A decision is a pure function of the policy: it reads no clock and does no
 //     I/O, and it allocates nothing.
-//   - A policy is replaced at once and as a whole. Whoever is inside and is not
+//   - A policy is replaced at once and as a whole. An admitted caller that is not
 //     allowed the same any more is put out (Gate.Set), so that nobody goes on
 //     under rules that are no longer there.
 //   - A credential is kept as its hash and found by a keyed hash of that one, so

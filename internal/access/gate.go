@@ -160,7 +160,7 @@ func (g *Gate) Streams() int {
 	return g.streams.all
 }
 
-// Set replaces the policy and puts out whoever is inside and not allowed the
+// Set replaces the policy and evicts admitted callers that are not allowed the
 // same any more. It returns how many that were. An open gate stays open, and one
 // with a policy keeps one.
 func (g *Gate) Set(p *Policy) int {
@@ -180,7 +180,7 @@ func (g *Gate) Set(p *Policy) int {
 }
 
 // Recheck has certificates verified once more from now on, since the
-// authorities have changed, and puts out whoever came by one that does not pass.
+// authorities have changed, and evicts callers whose certificate no longer passes.
 func (g *Gate) Recheck(check func(leaf *x509.Certificate, above []*x509.Certificate) error) int {
 	g.recheck.Store(&check)
 	return g.evict(func(x *Admission) error {

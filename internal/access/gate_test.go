@@ -158,7 +158,7 @@ func TestProofsOfTwoAreRefused(t *testing.T) {
 	}
 }
 
-// Set puts out whoever is not allowed the same any more, and nobody else.
+// Set evicts callers whose rights changed, and no others.
 func TestWhoIsPutOut(t *testing.T) {
 	read, hold := Grant{"x/", []Right{Read}}, Grant{"x/", []Right{Hold}}
 	g := NewGate(policy(t, entry("same", Limits{}, read), entry("less", Limits{}, read, hold), entry("gone", Limits{}, read), entry("newkey", Limits{}, read)))

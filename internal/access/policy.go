@@ -19,7 +19,7 @@ const (
 	CredentialMax = 512
 )
 
-// credentialMark begins the credentials that we draw, so that whoever searches
+// credentialMark begins the credentials that we draw, so that a search
 // texts for secrets finds them.
 const credentialMark = "pawl_"
 

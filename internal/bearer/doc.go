@@ -6,6 +6,6 @@
 // elsewhere all the same, as a host file may have it, before anything is sent. No
 // error and nothing printable that it makes holds a credential.
 //
-// It does not promise that the server is the right one: whoever has the key of a
+// It does not promise that the server is the right one: a process with the key of a
 // certificate that the client's authorities stand for is sent the credential.
 package bearer

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// activeQuery is one look at the store for all who ask meanwhile who is active, and the
-// only way to ask it: whoever may ask anything at all could otherwise have a standby
+// activeQuery asks the store for the active server, once for all callers that wait
+// for it. There is no other way to ask: otherwise any caller could make a standby
 // ask as often as it likes a cluster that others use, too.
 type activeQuery struct {
 	mu      sync.Mutex
@@ -47,7 +47,7 @@ func (g *activeQuery) share(ctx context.Context, ask func() (store.Node, error))
 	}
 }
 
-// queryActive is who the store says is active, for whoever asks.
+// queryActive returns the active server, as the store says.
 func (c *Cell) queryActive(ctx context.Context) (store.Node, error) {
 	return c.activeQuery.share(ctx, func() (store.Node, error) {
 		asking, done := context.WithTimeout(context.Background(), c.o.ActiveTTL)
@@ -62,8 +62,8 @@ func (c *Cell) queryActive(ctx context.Context) (store.Node, error) {
 	})
 }
 
-// pollActive tells who is active, as often as pace says, until ctx ends. What the
-// store does not say is not told.
+// pollActive reports the active server once per pace until ctx ends. What the
+// store does not say is not reported.
 func (c *Cell) pollActive(ctx context.Context, pace time.Duration, tell func(active store.Node)) {
 	t := c.o.Clock.NewTimer()
 	defer t.Stop()

@@ -29,7 +29,7 @@ func (s *slowStore) Active(ctx context.Context) (store.Node, error) {
 	}
 }
 
-// Whoever asks a standby for its state does not have it ask the store each time.
+// A standby that is asked for its state does not ask the store each time.
 func TestManyWhoAskAStandbyAskTheStoreOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clock.Bubble()

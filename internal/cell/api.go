@@ -70,7 +70,7 @@ type AcquireRequest struct {
 	Slots     uint32
 	Value     []byte
 	LockDelay time.Duration
-	// Session that the lease shall belong to, or empty: one of its own with
+	// Session that the lease belongs to, or empty: one of its own with
 	// TTL (0: locktable.TTLDefault).
 	Session string
 	TTL     time.Duration

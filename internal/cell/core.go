@@ -12,7 +12,7 @@ import (
 )
 
 // Core is one tenure's state and its decisions, without the loop that waits:
-// whoever drives it brings the time, carries commands in and carries out what
+// its driver passes the time and the commands in, and carries out what
 // Take returns. The simulator drives it in a time of its own.
 type Core struct{ core *core }
 
@@ -123,7 +123,7 @@ func (c Core) Next() time.Duration {
 	return 0
 }
 
-// More: the next thing that happens, whatever it is, shall bring a Step.
+// More reports whether the next event of any kind must cause a Step.
 func (c Core) More() bool { return c.core.more }
 
 // Open is how many decided events are in no batch yet.
@@ -136,7 +136,7 @@ func (c Core) Tight(tight bool) { c.core.tight = tight }
 // next one that lands.
 func (c Core) Full() { c.core.full() }
 
-// Backlogged: acquires shall stay in the intake for now.
+// Backlogged: reports whether acquires must stay in the intake for now.
 func (c Core) Backlogged() bool { return c.core.backlogged() }
 
 // WantSnapshot has the next turns freeze the table.

@@ -14,12 +14,12 @@
 //   - Answers leave in the order in which they were decided, with one exception:
 //     while the store is full, what shows nothing of the records that it refuses
 //     goes before what does (step_full.go says why it may). Of very many that wait,
-//     those to whom nobody listens any more are dropped (step_waiting.go).
+//     answers whose receivers are gone are dropped (step_waiting.go).
 //   - A session ends only by usable time: time in which the store confirmed the
 //     tenure. A stalled server or store ends nobody.
 //   - Renewals, releases and cancels are never refused for want of room and
 //     never wait behind acquires.
-//   - Who sends faster than the cell decides is held up itself: a stream, and an
+//   - A sender that is faster than the cell blocks itself: a stream, and an
 //     identity on all its streams and calls.
 //   - A renewal that comes alone waits for others to share its Confirm: 50 ms at
 //     most, and not at all where the TTL is under 10 s.

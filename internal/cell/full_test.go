@@ -13,7 +13,7 @@ import (
 )
 
 // A store that takes no writes, for far longer than sessions live: who wants nothing
-// written keeps what it holds, whoever asks for more is refused at once, and what
+// written keeps what it holds, an acquire is refused at once, and what
 // waits to be written takes effect when there is room.
 func TestFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,8 +32,8 @@ const (
 	// floodMin is how many urgent commands make streams wait before they are read
 	// again.
 	floodMin = 2 * turnMax
-	// urgentMax is from how many urgent commands of one identity with a name on it is
-	// held up itself, and not those who stand in line behind it.
+	// urgentMax is the number of urgent commands from which a named identity
+	// blocks itself instead of those behind it.
 	urgentMax = turnMax
 )
 
@@ -55,7 +55,7 @@ type intake struct {
 	parts  []part // of urgent, in its order
 	// deferred: later was told since the last take.
 	deferred bool
-	// floodEnded, when there is one, is closed when urgent is no flood any more.
+	// floodEnded, if not nil, is closed when the flood of urgent commands ends.
 	floodEnded chan struct{}
 	identities map[string]*identityQueue
 	ring       []*identityQueue // those who wait, in their turn

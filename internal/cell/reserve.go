@@ -14,7 +14,7 @@ type reservation struct {
 }
 
 // reserve makes room for urgent commands of an identity, which addOf and renew
-// take up, or waits for it. Who has no name is everybody, and has room. False: ctx has
+// take up, or waits for it. Anonymous callers always have room. False: ctx has
 // ended.
 func (in *intake) reserve(ctx context.Context, identity string, weight int) bool {
 	if identity == "" || weight == 0 {
@@ -43,7 +43,7 @@ func (in *intake) reserve(ctx context.Context, identity string, weight int) bool
 	return false
 }
 
-// cancelReservation takes a reservation back whose caller has gone. It does so at once
+// cancelReservation takes back a reservation whose caller has gone. It does so at once
 // wherever that stands: a crowd may go together.
 func (in *intake) cancelReservation(k *identityQueue, r *reservation) {
 	in.mu.Lock()
@@ -57,7 +57,7 @@ func (in *intake) cancelReservation(k *identityQueue, r *reservation) {
 	}
 }
 
-// unreserve gives room back that nothing takes up.
+// unreserve gives back reserved room that is not used.
 func (in *intake) unreserve(identity string, weight int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -66,7 +66,7 @@ func (in *intake) unreserve(identity string, weight int) {
 	}
 }
 
-// free gives room back, and lets those have it who wait, in their turn.
+// free gives room back, and grants it to the waiters, in their turn.
 func (k *identityQueue) free(weight int) {
 	k.urgent -= weight
 	for k.urgent < urgentMax && k.reservations.Len() > 0 {

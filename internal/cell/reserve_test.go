@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Those who wait for room get it in their turn, whoever of them goes meanwhile:
+// Waiters for room get it in their turn, also when some of them give up:
 // the first, the last, or every second one between.
 func TestWhoGoesLeavesTheOthersTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestWhoGoesLeavesTheOthersTheirTurn(t *testing.T) {
 	})
 }
 
-// Whoever goes when it has just been given room gives it back.
+// A waiter that gives up just when it is given room gives it back.
 func TestRoomThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()

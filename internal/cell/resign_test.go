@@ -10,7 +10,7 @@ import (
 )
 
 // A clean stop waits for its store, but not for ever: five seconds for what was
-// sent, and as many for the end of the tenure. Whoever takes over does so by
+// sent, and as many for the end of the tenure. The next server takes over by
 // itself then.
 func TestStopWithoutAStoreIsBounded(t *testing.T) {
 	for what, sent := range map[string]bool{"nothing is on its way": false, "a grant is on its way": true} {

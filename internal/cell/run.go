@@ -212,7 +212,7 @@ func (l *loop) act(work context.Context) {
 
 // deliver lets answers go.
 func (l *loop) deliver(g *group) {
-	// First: whoever got an answer finds the counts at least as new.
+	// First, so that the counts are at least as new as every answer.
 	if !g.early {
 		l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
 	}

@@ -8,23 +8,23 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// activePollGap is how often the store is asked who is the active server while callers
+// activePollGap is how often the store is asked for the active server while callers
 // are held for the answer: once for all of them.
 const activePollGap = 100 * time.Millisecond
 
-// standbyWait is where callers are held until a server takes over.
+// standbyWait holds callers until a server takes over.
 type standbyWait struct {
 	mu      sync.Mutex
 	waiting int
 	// link is where the active server is reached, as the store said last; known: it
-	// has said so since the first guest came.
+	// has said so since the first caller began to wait.
 	link  string
 	known bool
 	// moves counts how often a known link has changed.
 	moves int
 	// changed is closed when the link changes, or when this server begins to serve.
 	changed chan struct{}
-	// stopAsking ends the asking.
+	// stopAsking ends the polling.
 	stopAsking context.CancelFunc
 }
 
@@ -97,7 +97,7 @@ func (l *standbyWait) state() (turned <-chan struct{}, link string, moves int) {
 	return l.changed, l.link, l.moves
 }
 
-// wake lets those who are held look again.
+// wake has the waiting callers check again.
 func (l *standbyWait) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

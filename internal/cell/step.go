@@ -124,7 +124,7 @@ type batch struct {
 	number uint64
 	raw    []byte
 	events int
-	// traced: the times of its append shall be noted.
+	// traced: the times of its append are recorded.
 	traced bool
 }
 

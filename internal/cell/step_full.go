@@ -44,7 +44,7 @@ import (
 //  2. S's renewal is answered, with a TTL of 10 s;
 //  3. the server dies. The next one finds S silent, and ends it 2 s after.
 //
-// A record of a lease does not hold up the renewals of who holds it. A grant that
+// A record of a lease does not hold up its holder's renewals. A grant that
 // waits was not told; a release that waits leaves the lease in the log, with its
 // session; a break by force that waits is told to its holder when its record is
 // durable, as ever.

@@ -26,7 +26,7 @@ type Droppable interface {
 }
 
 // dropGone drops answers whose receivers are gone, when very many wait: a store may
-// be silent or full for long, and whoever is not answered asks again. It looks through
+// be silent or full for long, and a client that is not answered asks again. It looks through
 // all of them when they have doubled.
 func (c *core) dropGone() {
 	if c.waiting <= c.dropAbove {

@@ -21,7 +21,7 @@ func (d *departing) Gone(locktable.Answer) bool {
 	return d.gone
 }
 
-// While a store says nothing, whoever asks gives up and asks again. What they will
+// While a store says nothing, callers give up and ask again. What they will
 // not hear is not kept for them.
 func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
 	for _, full := range []bool{false, true} {

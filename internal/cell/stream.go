@@ -106,10 +106,10 @@ func (m *Message) Weight() int {
 	return n + 1
 }
 
-// Reserve waits while far more is to be decided than a turn takes, and while its
-// identity alone has sent so much, so that who sends faster than the cell decides is
-// held up itself, and not everybody's renewals behind it. What is submitted next
-// takes up the room for its weight, or Exhale gives it back. False: ctx has ended.
+// Reserve blocks while far more is to be decided than a turn takes, and while its
+// identity alone has too many undecided commands, so that a sender that is too fast
+// blocks itself, and not the renewals behind it. The next Submit
+// uses the reserved weight, or CancelReservation returns it. False: ctx has ended.
 func (s *Stream) Reserve(ctx context.Context, weight int) bool {
 	if s.tenure == nil {
 		return true
@@ -131,7 +131,7 @@ func (s *Stream) Reserve(ctx context.Context, weight int) bool {
 	}
 }
 
-// CancelReservation gives back what nothing is submitted for any more.
+// CancelReservation returns reserved weight that no Submit used.
 func (s *Stream) CancelReservation() {
 	if s.tenure != nil {
 		s.tenure.intake.unreserve(s.sender.Identity, s.reserved)

@@ -264,7 +264,7 @@ func TestTraceOfAnAcquireWithoutAStream(t *testing.T) {
 				t.Errorf("the store took %v, and %v is told", storeDelay, d)
 			}
 		}
-		// A wait is the lock table's; whoever gives up leaves no trace behind.
+		// A wait is the lock table's; a caller that gives up leaves no trace.
 		held := s.acquire(t, "c", time.Minute, 0)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -13,7 +13,7 @@ import (
 // retryAfter is when an exhausted caller may ask again.
 const retryAfter = time.Second
 
-// OpenSession opens a session without a stream; ttl 0 is TTLDefault. Who asks,
+// OpenSession opens a session without a stream; ttl 0 is TTLDefault. The caller,
 // here and below, is who the context says (As). Errors are *RefusedError or the
 // context's.
 func (c *Cell) OpenSession(ctx context.Context, ttl time.Duration, label string) (session string, granted time.Duration, err error) {
@@ -391,7 +391,7 @@ func (t *tenure) detachWaiter(ctx context.Context, x *call) bool {
 	return true
 }
 
-// stillHeld answers for a wait that ended, with who has the name.
+// stillHeld is the answer to a wait that ended: it names the holder.
 func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 	no := locktable.Refused{Reason: locktable.Held, Message: "not granted within " + r.Wait.String()}
 	for _, name := range r.Names {

@@ -29,7 +29,7 @@ func (r Reading) Add(d time.Duration) Reading {
 // Timer fires once on C after the time it was armed with.
 type Timer interface {
 	// C delivers at most one value for each Reset. A value may come from the
-	// arming before: whoever takes it reads the clock.
+	// arming before: its receiver reads the clock.
 	C() <-chan struct{}
 	// Reset arms the timer anew, d from now; a value not yet taken is dropped.
 	// A d of zero or less fires at once.

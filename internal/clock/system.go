@@ -14,7 +14,7 @@ func (system) Wall() time.Time { return time.Now() }
 func (system) NewTimer() Timer { return newGoTimer() }
 
 // NewAlarm falls back on a timer that does not count suspend when the process
-// has no descriptor left: whoever is woken late still reads the clock.
+// has no descriptor left: a receiver that is woken late still reads the clock.
 func (system) NewAlarm() Timer {
 	t, err := NewBootTimer()
 	if err != nil {

@@ -23,7 +23,7 @@ type Error struct {
 	// Insecure: a server answers, and TLS with it fails.
 	Insecure bool
 	// Closed: the connection was taken and closed again, as a server does that
-	// speaks TLS with whoever does not.
+	// speaks TLS with a peer that does not.
 	Closed bool
 	// By is the server that sent the caller here; empty: it came by itself.
 	By string
@@ -125,7 +125,7 @@ func Handshake(why string) string {
 	return why
 }
 
-// plain leaves of the text of a failed dial what whoever typed the address wants
+// plain leaves of the text of a failed dial what the user needs
 // to know.
 func plain(server, text string) string {
 	host, _, err := net.SplitHostPort(server)

@@ -26,7 +26,7 @@ import (
 // authorizationKey is where a call has its credential.
 const authorizationKey = "authorization"
 
-// presenting returns a context that says what whoever calls presents. Every call
+// presenting returns a context that carries the caller's proof. Every call
 // begins with it, when its message is there.
 func (s *Server) presenting(ctx context.Context) context.Context {
 	if arrived, counted := ctx.Value(arrivedKey{}).(context.CancelFunc); counted {
@@ -41,9 +41,9 @@ func (s *Server) present(ctx context.Context, authorization []string) context.Co
 	})
 }
 
-// TapAdmission lets calls in before anything of them but their metadata is read: who
-// is nobody here does not get the server to read messages of 4 MiB. What it lets
-// in is looked at again by whoever serves the call, who may be without it. Calls
+// TapAdmission admits calls before anything but their metadata is read: a caller that
+// has no identity cannot make the server read messages of 4 MiB. What it lets
+// in is checked again by the call's handler, which may run without the tap. Calls
 // without a stream are counted here, and must say what they want in time: each may
 // take up the server's memory by what it has said of its message so far.
 func (s *Server) TapAdmission() grpc.ServerOption {
@@ -161,7 +161,7 @@ func (d *streamCaller) expiry() (over <-chan struct{}, stop func()) {
 	return t.C(), func() { t.Stop() }
 }
 
-// hello is the greeting as the cell shall have it. Only who may hold something
+// hello is the greeting for the cell. Only a caller with the right to hold
 // was ever granted a token and can tell of one.
 func (d *streamCaller) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
 	c := wire.Hello(h, i.Anywhere(access.Hold))
@@ -208,7 +208,7 @@ func (d *streamCaller) observable(i *access.Identity, out cell.Receiver, names [
 	return kept
 }
 
-// chainOf is the verified certificate of whoever calls, and those above it.
+// chainOf is the caller's verified certificate chain.
 func chainOf(ctx context.Context) []*x509.Certificate {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

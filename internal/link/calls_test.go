@@ -102,7 +102,7 @@ func TestUnreadAnswersOfAnIdentityAreBounded(t *testing.T) {
 	}
 }
 
-// Streams of whoever may hold nothing come and go as fast as they are asked for,
+// Streams of an identity without the right to hold come and go as fast as they are asked for,
 // and are not worth a line each; those of others are.
 func TestSessionsThatHoldNothingAreNotedSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

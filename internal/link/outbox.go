@@ -25,7 +25,7 @@ type outbox struct {
 	mu    sync.Mutex
 	items []wire.Item
 	bytes int
-	// unread is the stream's part of the debt.
+	// unread is the stream's part of the budget.
 	unread int
 	over   bool
 	// alone: it is over for what waits for this stream itself.
@@ -88,7 +88,7 @@ func (o *outbox) Gone(a locktable.Answer) bool {
 	return o.over
 }
 
-// written says that answers of so much weight have left.
+// written notes that answers of so much weight were written.
 func (o *outbox) written(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,7 +97,7 @@ func (o *outbox) written(n int) {
 	o.budget.add(-n)
 }
 
-// close ends the stream: what it was not told it will not be told.
+// close ends the stream: remaining answers are dropped.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/pawlproject/pawl/internal/access"
 )
 
-// Every call that there is, by whoever has one right below a prefix, all or none: a
+// Every call, by callers with one right below a prefix, with all or with none: a
 // call that is added needs its row.
 func TestEveryCallByEveryRight(t *testing.T) {
 	const free = access.Right(255) // needs none

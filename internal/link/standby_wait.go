@@ -10,9 +10,9 @@ import (
 	"github.com/pawlproject/pawl/internal/cell"
 )
 
-// waitForActive keeps a client that has patience while this server is not the active one.
-// It returns where the client shall go, empty when it may be served, or told, here.
-// A client that goes, or may not stay, is held no longer.
+// waitForActive holds a client that is willing to wait while this server is not active.
+// It returns the server to redirect to; empty: serve or refuse the client here.
+// The wait ends when the client goes or loses its admission.
 func (s *Server) waitForActive(ctx context.Context, d *streamCaller, h *linkpb.Hello, ended <-chan error, over <-chan struct{}) (to string, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -30,7 +30,7 @@ func (s *Server) waitForActive(ctx context.Context, d *streamCaller, h *linkpb.H
 	}
 }
 
-// sentTo is the last word to a client that shall go on with the active server.
+// sentTo closes a stream and redirects its client to the active server.
 func (s *Server) sentTo(link string) *linkpb.Closed {
 	return &linkpb.Closed{Reason: linkpb.Reason_REASON_UNAVAILABLE, Message: cell.NotActive, ActiveLink: link}
 }

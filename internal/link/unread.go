@@ -11,23 +11,23 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// unreadLogGap bounds how often the log is told that somebody's answers are not read:
-// once in so long for each identity.
+// unreadLogGap bounds how often it is logged that an identity does not read its answers:
+// once per gap for each identity.
 const unreadLogGap = time.Minute
 
-// unreadBudget is the bytes of answers that wait for the readers of one identity, or are
-// being sent to them. A nil debt is none.
+// unreadBudget counts the bytes of answers that wait for one identity's clients, or are
+// being sent to them. A nil budget counts nothing.
 type unreadBudget struct {
 	identity string
 	bytes    atomic.Int64
 
-	// cutting: streams were cut since the spell began, which ends when half of what
+	// cutting: streams were cut since the episode began. The episode ends when half of what
 	// may wait does. It is written under mu, so that no end passes its beginning.
 	cutting atomic.Bool
 	mu      sync.Mutex
 	// cut counts the streams that were, of which the log has not been told how many.
 	cut int
-	// logged: the log was told of this spell; ever: of one at all, the last time at last.
+	// logged: this episode was logged. lastLogged: when any episode was last logged, if everLogged.
 	logged, everLogged bool
 	lastLogged         clock.Reading
 }
@@ -54,11 +54,11 @@ func (d *unreadBudget) most() int64 {
 	return UnreadMax
 }
 
-// over reports whether more waits than may.
+// over reports whether the budget is exceeded.
 func (d *unreadBudget) over() bool { return d != nil && d.bytes.Load() > d.most() }
 
-// full reports whether no further message may be written to anybody. Of those
-// who have no name one must not keep the others from being answered.
+// full reports whether no client of the identity may be sent more. One
+// anonymous client must not keep the others from being answered.
 func (d *unreadBudget) full() bool { return d != nil && d.identity != "" && d.over() }
 
 // disconnectUnread ends a stream whose client does not read, or one of an identity whose
@@ -80,8 +80,8 @@ func (s *Server) disconnectUnread(d *unreadBudget, alone bool) error {
 		"more than %d bytes of answers were waiting to be read on all streams of this identity", UnreadMax)
 }
 
-// episodeBegins counts a stream that is cut, and says whether the log shall be told. cut
-// is how many were, before, that it was not told of.
+// episodeBegins counts a stream that is cut, and says whether to log it. cut
+// is the number of earlier cuts that were not logged.
 func (d *unreadBudget) episodeBegins(now clock.Reading) (cut int, tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *unreadBudget) episodeBegins(now clock.Reading) (cut int, tell bool) {
 	return cut, true
 }
 
-// logIfRead tells the log that what waits has been read, or has gone with its streams.
+// logIfRead logs that the unread answers were read, or have gone with their streams.
 func (s *Server) logIfRead(d *unreadBudget) {
 	if d == nil || !d.cutting.Load() || d.bytes.Load() > d.most()/2 {
 		return
@@ -105,7 +105,7 @@ func (s *Server) logIfRead(d *unreadBudget) {
 	}
 }
 
-// episodeEnds ends a spell, and says whether the log shall be told, as it was of its
+// episodeEnds ends an episode, and says whether to log it, as was done at its
 // beginning, and how many streams were cut.
 func (d *unreadBudget) episodeEnds() (cut int, tell bool) {
 	d.mu.Lock()

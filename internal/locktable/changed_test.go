@@ -10,7 +10,7 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// Whoever decides is told which names are shown otherwise now, and of a session's end
+// A decision returns the names whose listing changed, and for a session's end
 // when that was.
 func TestWhatDecisionsChange(t *testing.T) {
 	s := newShop(DefaultLimits)

@@ -10,7 +10,7 @@ import (
 // and never reaches the table.
 type ID [16]byte
 
-// Ref stands for whoever waits for an answer. The table hands it back and
+// Ref stands for the receiver of an answer. The table hands it back and
 // never looks inside.
 type Ref any
 
@@ -227,7 +227,7 @@ type List struct {
 // Ping asks whether the tenure is in force, and for nothing of the table.
 type Ping struct{ Ref Ref }
 
-// Reply carries an answer to whoever waits for it.
+// Reply carries an answer to its receiver.
 type Reply struct {
 	To     Ref
 	Number uint64
@@ -256,7 +256,7 @@ type Renewed struct {
 	// TTL is what the renewal is good for, from its sending: all that its sender
 	// may count on, whatever the log has.
 	TTL time.Duration
-	// Breaking tells whoever renewed by a lease that its holder is asked to let
+	// Breaking tells the caller that renewed by a lease that its holder is asked to let
 	// go, and Reason why. Streams are told by a Notice.
 	Breaking bool
 	Reason   string

@@ -90,7 +90,7 @@ func unique(names []string) []string {
 	return names
 }
 
-// asker finds the session that a request is made for; nil when it shall have
+// asker finds the session that a request is made for; nil when it is to have
 // one of its own. answered: there is nothing more to be done.
 func (t *Table) asker(now Now, c Acquire, args uint64, d *Decided) (s *session, answered bool) {
 	if c.Session == (ID{}) {
@@ -164,7 +164,7 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 //  1. It waits, second in line. The connection ends.
 //  2. The cell sees that (HangUp): the place stays, and is passed over. Nobody would
 //     hear of a grant, so nothing is granted to it (I7, I8).
-//  3. The holder releases. Who stands third is granted the name.
+//  3. The holder releases. The third waiter is granted the name.
 //  4. The request comes again on another connection and takes its place: it is first
 //     in line now. Had 4 come before 2, the place would have changed hands, and 2 would
 //     find no waiter of that connection. Had 4 come before 3, it would be granted in 3.

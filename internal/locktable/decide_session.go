@@ -167,7 +167,7 @@ func (s *session) waitingBelow(low, n uint64) (all []*waiter) {
 }
 
 // detachWaiters has the waiters of the session's streams passed over. It returns
-// them: whoever stands behind one may be next.
+// them: the waiter behind one may be next.
 func (s *session) detachWaiters() []*waiter {
 	all := make([]*waiter, 0, len(s.waiting))
 	for _, n := range sortedKeys(s.waiting) {
@@ -347,7 +347,7 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 	d.reply(c.Ref, 0, Done{Of: AskedClose})
 }
 
-// finishSession ends a session, tells its stream, and lets whoever stood behind
+// finishSession ends a session, tells its stream, and lets the waiters behind
 // its waiters move up. What it held is served by Work.
 func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Closed, d *Decided) {
 	if t.endsTo != nil && kind == recordpb.Kind_KIND_SESSION_EXPIRED {

@@ -10,10 +10,10 @@
 //     one exclusive holder, or shared ones, or as many as it has slots (I2); a
 //     waiter is granted only while its session, or the connection it waits on,
 //     lives (I7).
-//   - Nobody who waits is overtaken by who came later, except while it is
+//   - A waiter is not overtaken by a later one, except while it is
 //     detached (I10).
 //
-// It does not promise that an answer is final: whoever calls Decide keeps the
+// It does not promise that an answer is final: the caller of Decide keeps the
 // answers back until the events before them are durable (I3).
 //
 // What is decided (sessions, leases, the counter) and what is not (deadlines,

@@ -10,7 +10,7 @@ import (
 // session may end with 100,000.
 const namesReported = 64
 
-// ReportEnds has whoever stands behind a Ref told of what ends (Ended), in the order
+// ReportEnds sends what ends (Ended) to ref, in the order
 // of all other answers and when it is as durable as they are. It is no part of
 // the state.
 func (t *Table) ReportEnds(ref Ref) { t.endsTo = ref }

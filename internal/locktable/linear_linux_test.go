@@ -328,7 +328,7 @@ func TestFinishedNumbersAreForgottenInLinearTime(t *testing.T) {
 	}
 }
 
-// Sessions that observe one name go all at once, with the connection of whoever
+// Sessions that observe one name end all at once, with the connection that
 // opened them.
 func TestObserversGoInLinearTime(t *testing.T) {
 	id := func(i int) ID { return ID{0xfe, byte(i), byte(i >> 8), byte(i >> 16)} }

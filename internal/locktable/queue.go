@@ -115,7 +115,7 @@ func (t *Table) disconnect(w *waiter) {
 	}
 }
 
-// removeWaiter takes a waiter away and lets whoever that unblocks move up.
+// removeWaiter removes a waiter and serves those that it blocked.
 func (t *Table) removeWaiter(now Now, w *waiter, d *Decided) {
 	t.unjoin(w)
 	var locks []*lock
@@ -129,7 +129,7 @@ func (t *Table) removeWaiter(now Now, w *waiter, d *Decided) {
 	t.serve(now, nil, d, locks...)
 }
 
-// removeWaiters takes waiters away, all of them before anybody moves up: one of them
+// removeWaiters removes waiters, all of them before any other is served: one of them
 // could be next in line behind another. The latest leave first, which moves the
 // fewest.
 func (t *Table) removeWaiters(now Now, all []*waiter, d *Decided) {
@@ -160,7 +160,7 @@ func (t *Table) serveAll(now Now, all []*waiter, d *Decided) {
 	t.serve(now, nil, d, locks...)
 }
 
-// takes reports whether a name has room for a waiter, whoever else waits.
+// takes reports whether a name has room for a waiter, regardless of other waiters.
 func (l *lock) takes(w *waiter) bool {
 	if l.closed != nil && !w.shared() {
 		return false
@@ -270,7 +270,7 @@ func (t *Table) clean(l *lock) {
 	}
 }
 
-// deferServing has names served again when the clock's line has moved on.
+// deferServing has names served again when the counter's limit has risen.
 func (t *Table) deferServing(all ...*lock) {
 	for _, l := range all {
 		if !l.deferred {
@@ -435,7 +435,7 @@ func (t *Table) FinishReplay() {
 	}
 }
 
-// holder describes who has a name.
+// holder describes a name's holder.
 func (t *Table) holder(now Now, l *lease, k *lock) Holder {
 	s := l.session
 	s.timing()

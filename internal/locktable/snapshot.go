@@ -56,7 +56,7 @@ func (t *Table) Freeze(now Now) *Frozen {
 		case !l.session.over:
 			f.leases = append(f.leases, frozenLease{lease: l, breaking: l.breaking})
 		case key != (ID{}):
-			// It stands on the work list, and has ended for whoever asks.
+			// It is on the work list, and counts as ended.
 			f.outcomes = append(f.outcomes, outcome{key: key, identity: l.session.identity, args: l.args, left: OutcomeKept})
 		}
 	}

@@ -69,7 +69,7 @@ type Table struct {
 	// told at the end of this one.
 	works            uint64
 	pendingObservers []*lock
-	// endsTo is told of what ends; nil: nobody is.
+	// endsTo receives what ends; nil: nothing does.
 	endsTo Ref
 }
 
@@ -176,12 +176,12 @@ type lock struct {
 	// cleanedAt is how many sessions had ended when the holders were last looked
 	// through for theirs.
 	cleanedAt uint64
-	// crowd is calm until attended.
+	// contention is uncontended until contended() is called.
 	*contention
 }
 
-// contention is what few locks have: of a million that are held, hardly any is waited
-// for, and each would pay for it.
+// contention is the part of a lock that few need: of a million that are held, few are waited
+// for, and this keeps the others small.
 type contention struct {
 	queue     []*waiter
 	closed    *closure
@@ -202,10 +202,10 @@ type contention struct {
 	bar    *waiter
 }
 
-// uncontended is the crowd of most locks. Nobody writes to it.
+// uncontended is shared by all locks without waiters or observers. It is never written.
 var uncontended = &contention{}
 
-// contended gives a lock a crowd of its own, to write to.
+// contended returns the lock's own contention, which it makes if needed.
 func (l *lock) contended() *contention {
 	if l.contention == uncontended {
 		l.contention = &contention{}
@@ -271,7 +271,7 @@ type Counts struct {
 	Names int
 	// Counter is the highest token that may have been granted.
 	Counter guard.Token
-	// RolledBack: somebody told a token that a lost log had granted.
+	// RolledBack: a client reported a token that a lost log had granted.
 	RolledBack bool
 }
 
@@ -292,7 +292,7 @@ func Handle(secret []byte, id ID) string {
 	return hex.EncodeToString(m.Sum(nil)[:8])
 }
 
-// CounterLimit is the value that the counter may not pass by granting at the given
+// CounterLimit is the value that grants must not raise the counter above at the given
 // time: unix seconds × 2^20, finely. It stays between 0 and guard.Max, however
 // wrong the clock is.
 func CounterLimit(wall time.Time) guard.Token {
@@ -343,11 +343,11 @@ func (t *Table) stale(l *lock) bool {
 	return false
 }
 
-// noneEnded reports whether no holder of a name can be over: none was left when
+// noneEnded reports whether no holder of a name can have ended: none was left when
 // they were last looked through, and no session with leases has ended since.
 func (t *Table) noneEnded(l *lock) bool { return len(t.ended) == 0 || l.cleanedAt == t.ends }
 
-// removeEnded takes holders out whose session is over but whose turn on the work
+// removeEnded removes holders whose session ended but whose turn on the work
 // list has not come. It returns their other names, which are free as well and to
 // which the work list does not come back.
 func (t *Table) removeEnded(l *lock) (others []*lock) {

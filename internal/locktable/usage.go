@@ -11,7 +11,7 @@ type usage struct {
 	// closed are the names that a lock-delay closes or may come to close.
 	closed int
 	// ids are the request ids that are remembered, observers the names that are
-	// observed, cancels the numbers of requests that shall not be granted when they
+	// observed, cancels the numbers of requests that must not be granted when they
 	// come, and finished those of requests that are finished before an earlier one.
 	ids, observers, cancels, finished int
 }
@@ -110,7 +110,7 @@ func (l *lease) usage() usage {
 	return u
 }
 
-// cancel notes that a request of a stream shall not be granted when it comes, or
+// cancel notes that a request of a stream must not be granted when it comes, or
 // ends the stream that has said so of too many.
 func (t *Table) cancel(s *session, number uint64, d *Decided) {
 	if _, noted := s.cancelled[number]; noted {

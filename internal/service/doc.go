@@ -1,5 +1,5 @@
 // Package service is a cell as a caller may use it: the one place where a request
-// that comes without a stream meets the rights of whoever asks. Both fronts, the
+// that comes without a stream is checked against the caller's rights. Both fronts, the
 // link's unary calls and HTTP, ask here; streams are checked by the link with the
 // same words (Denied, Unauthenticated).
 //

@@ -25,7 +25,7 @@ func New(c *cell.Cell, g *access.Gate, w access.AuditLog) *Service { return &Ser
 // Info describes the cell as far as this server knows it.
 func (d *Service) Info() cell.Info { return d.cell.Info() }
 
-// Unauthenticated is the refusal of whoever is nobody here.
+// Unauthenticated is the refusal of a caller without an identity.
 func Unauthenticated(why error) *cell.RefusedError {
 	return &cell.RefusedError{Refused: locktable.Refused{Reason: locktable.Unauthenticated, Message: why.Error()}}
 }
@@ -85,7 +85,7 @@ func (d *Service) Admit(ctx context.Context, verb string) (*access.Caller, error
 	return c, nil
 }
 
-// recordRefusal notes that somebody was not let in.
+// recordRefusal records that a caller was not admitted.
 func (d *Service) recordRefusal(verb, remote string, why error) error {
 	d.Record(access.AuditRecord{Remote: remote, Verb: verb, Outcome: string(locktable.Unauthenticated), Detail: why.Error()})
 	return Unauthenticated(why)
@@ -179,7 +179,7 @@ func (a *request) finish(outcome string, err error) error {
 	return err
 }
 
-// nameError refuses what cannot be a name. Whoever asks is told so, and it does not
+// nameError refuses an invalid name. The caller is told, and the name does not
 // get into the audit log.
 func nameError(why error) *cell.RefusedError {
 	return &cell.RefusedError{Refused: locktable.Refused{Reason: locktable.Invalid, Message: why.Error()}}

@@ -6,7 +6,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 )
 
-// Cause says why something failed, ended or is in the way. It is a value: its driver
+// Cause says why something failed, ended or blocks. It is a value: the driver
 // makes an error of it. A nil Why stands for nothing of the kind.
 type Cause struct {
 	Kind CauseKind

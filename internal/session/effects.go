@@ -15,7 +15,7 @@ type Ref any
 // Do.
 type Effect struct {
 	Kind EffectKind
-	// Ref is whom it is for.
+	// Ref is the caller or observer that it is for.
 	Ref   Ref
 	Lease *Lease
 	// Cause it is so; nil: all is well.
@@ -49,8 +49,8 @@ const (
 	// GrantLease decides an acquire with a Lease. A driver whose caller is gone calls
 	// Disown.
 	GrantLease
-	// ReportBlocked notes what keeps a call from being granted, or even from standing in the
-	// queue, as the server said last; a nil Why: nothing but others before it.
+	// ReportBlocked reports what keeps a call from being granted, or from entering the
+	// queue, as the server said last; a nil Cause: only other waiters before it.
 	ReportBlocked
 	// EndLease: the Lease is over, for the reason Why. A release that was asked for is no
 	// loss: then Why is Released.
@@ -59,8 +59,8 @@ const (
 	RequestRelease
 	// ExtendTrust: the leases of the present session are trusted until Deadline.
 	ExtendTrust
-	// BeginSession: leases that are granted from now on belong to a new session; those of the
-	// one before are trusted no more.
+	// BeginSession: leases granted from now on belong to a new session; those of the
+	// session before are no longer trusted.
 	BeginSession
 	// SessionOpened: a session was opened; Session tells which.
 	SessionOpened
@@ -68,10 +68,10 @@ const (
 	CloseStream
 	// Dial begins an Attempt.
 	Dial
-	// PublishLeader gives an observer the Leader, EndWatch its last word.
+	// PublishLeader gives an observer the Leader; EndWatch ends its watch.
 	PublishLeader
 	EndWatch
-	// EmitEvent tells of an Event.
+	// EmitEvent reports an Event.
 	EmitEvent
 	// TraceRequest: an acquire that is followed is asked under Number.
 	TraceRequest
@@ -102,7 +102,7 @@ type Event struct {
 	Cause     *Cause
 }
 
-// Leader is who holds a name; the zero Leader is nobody.
+// Leader is a name's holder; the zero Leader means none.
 type Leader struct {
 	Token guard.Token
 	Value []byte

@@ -86,8 +86,8 @@ func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
 	if m.conn.unreached != "" || !m.Up() {
 		t.Errorf("served, and %q is still said to be unreached", m.conn.unreached)
 	}
-	// It ends its tenure in good order, after a while: whoever is asked next is
-	// another, and shall keep us from the first attempt on.
+	// It ends its tenure in good order, after a while: the next server asked is
+	// another, and must hold us from the first attempt on.
 	for range 2 {
 		m.servers = []string{"y:1", "z:1"}
 		m.t += steady

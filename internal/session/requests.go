@@ -76,7 +76,7 @@ func (r *Request) Number() uint64 { return r.number }
 // Ticket is what the server gave a waiter, to show its place; nil: nothing yet.
 func (r *Request) Ticket() []byte { return r.ticket }
 
-// decide answers everybody who waits for a request.
+// decide answers all callers that wait for a request.
 func (m *Machine) decide(r *Request, why *Cause) {
 	m.answer(r.ref, why)
 	for _, ref := range r.more {

@@ -72,7 +72,7 @@ func (a *watches) queue(w *watch) {
 
 func (a *watches) names() []string { return slices.Sorted(maps.Keys(a.of)) }
 
-// Observe has an observer told who holds a name, now and at every change.
+// Observe reports a name's holder to an observer, now and at every change.
 func (m *Machine) Observe(o Ref, name string) {
 	if m.closing || m.finished {
 		m.effect(Effect{Kind: EndWatch, Ref: o, Cause: closed})

@@ -56,7 +56,7 @@ type count struct {
 }
 
 // newClock is the clock of the i-th process. It draws from a stream of its own,
-// so that whoever reads it changes nothing else.
+// so that reading it changes nothing else.
 func newClock(w *World, i int) *clockOf {
 	c := &clockOf{drift: w.plan.drift(i), rng: w.random(purposeClock + uint64(i))}
 	c.boot.at, c.raw.at = between(c.rng, 0, time.Hour), between(c.rng, 0, time.Hour)

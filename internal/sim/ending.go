@@ -151,7 +151,7 @@ func decided(next func() (*recordpb.Event, bool)) *recordpb.Event {
 	}
 }
 
-// breakLease has an operator ask whoever holds a name to let go, or ends its
+// breakLease has an operator ask a name's holder to let go, or ends its
 // lease at once.
 func (w *World) breakLease(name string, force bool) {
 	s, all := w.active(), w.referee.ledger.holders[name]

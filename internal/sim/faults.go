@@ -48,9 +48,9 @@ const (
 	// PauseUnary and CrashUnary hit a caller without a stream.
 	PauseUnary
 	CrashUnary
-	// Break asks whoever holds a name to let go.
+	// Break asks a name's holder to let go.
 	Break
-	// ForceBreak ends the lease of whoever holds a name.
+	// ForceBreak ends the lease of a name's holder.
 	ForceBreak
 	// StoreTight: the store has little room left.
 	StoreTight

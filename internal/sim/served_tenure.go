@@ -44,7 +44,7 @@ type servedTenure struct {
 	served time.Duration
 	// heard is the last message of each session that this server received.
 	heard map[locktable.ID]heard
-	// acked are the numbers of the batches that it was told have landed.
+	// acked are the numbers of the batches that were reported to it as landed.
 	acked map[uint64]bool
 	// misled: one of them is lost.
 	misled bool

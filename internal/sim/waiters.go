@@ -8,7 +8,7 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// queue is what the referee knows of who waits: those who were told so by the
+// queue is what the referee knows of waiters: those that were told so by the
 // server whose tenure is in force, on a connection that stands since. Nobody of
 // them may be overtaken: what comes later in the queue of one of its names and is
 // granted before must be shared as it is.

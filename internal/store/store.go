@@ -85,7 +85,7 @@ type Tenure interface {
 	Lost() <-chan struct{}
 	// Resign ends the tenure in favour of nobody, so that a standby need not
 	// wait. Whatever its outcome, the tenure gives no sign of life any more:
-	// whoever is done with a tenure, for any reason, calls it.
+	// call it when done with a tenure, for any reason.
 	Resign(ctx context.Context) error
 }
 

@@ -25,7 +25,7 @@ var users = []struct {
 }
 
 // TestUsersModules builds each user's program and compares its module graph
-// with the recorded one: a required module raises the versions of whoever
+// with the recorded one: a required module raises the versions of those who
 // requires us, compiled or not.
 func TestUsersModules(t *testing.T) {
 	tree := load(t)

@@ -49,7 +49,7 @@ func (s State) String() string {
 // Window is the trust in one session. The zero Window trusts nothing. It is
 // not safe for use by several goroutines.
 //
-// Whoever finds it Lost must drop the Window with the session: an answer that
+// When it is Lost, drop the Window with the session: an answer that
 // comes in later could otherwise revive what was already declared lost.
 type Window struct {
 	span   time.Duration

@@ -8,6 +8,6 @@
 // It promises that what one version of ours writes the next one reads, and that a
 // message which this package has checked is within its bounds.
 //
-// It does not promise that anybody may ask what is asked: the link says who may
+// It does not check rights: the link does
 // (package access), and the lock table says what is valid.
 package wire

@@ -240,7 +240,7 @@ func (w *cluster) letGo(name string, token guard.Token) {
 	}
 }
 
-// act is one operation at the resource. Whoever is the latest to be told passes.
+// act is one operation at the resource. The client that was granted last passes.
 func (w *cluster) act(name string, token guard.Token) {
 	next, v := guard.Decide(guard.Monotonic, w.guards[name], guard.Mark{Token: token, Cell: "world"})
 	if b := w.belief[name]; b.token == token && v != guard.Pass && v != guard.Advance {

@@ -33,7 +33,7 @@ func (d *database) holds(t *testing.T, f guard.Fence, text string) pgx.Tx {
 	return tx
 }
 
-// TestPausedHolder: whoever comes next is told that somebody is in the way, not
+// TestPausedHolder: the next holder is told that a transaction is in the way, not
 // that its lease is over.
 func TestPausedHolder(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
@@ -63,7 +63,7 @@ func TestPausedHolder(t *testing.T) {
 	}
 }
 
-// TestWaitedFor: whoever waited for the old holder's transaction sees what it did,
+// TestWaitedFor: a claim that waited for the old holder's transaction sees what it did,
 // at the first attempt, also where the first snapshot was too old for that.
 func TestWaitedFor(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {

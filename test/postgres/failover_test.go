@@ -39,7 +39,7 @@ func (d *database) wantMark(t *testing.T, resource string, seen guard.Token) {
 }
 
 // TestSynchronousFailoverKeepsTheMark: a claim is answered when the standby has it,
-// so whoever was told may go on at the new primary, and the zombie is refused
+// so its caller may go on at the new primary, and the old holder is refused
 // there.
 func TestSynchronousFailoverKeepsTheMark(t *testing.T) {
 	p := streaming(t, true)
@@ -156,7 +156,7 @@ func TestClaimRaisesTheSettingForItself(t *testing.T) {
 	}
 }
 
-// TestACancelledWaitIsUnknown: whoever cancels a commit that waits for the standby
+// TestACancelledWaitIsUnknown: cancelling a commit that waits for the standby
 // (pg_cancel_backend, Ctrl-C in psql) makes it succeed, with a warning. It is then on
 // the primary alone. A claim is never answered by that; the work is where the pool's
 // connections tell of it, and counts as committed where they do not, as by SQL: a

@@ -237,7 +237,7 @@ func TestIgnoredMark(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// TestOutOfBoundsInSQL: whoever calls the functions by hand meets the same
+// TestOutOfBoundsInSQL: functions called by hand have the same
 // bounds.
 func TestOutOfBoundsInSQL(t *testing.T) {
 	s := fresh(t).session(t)

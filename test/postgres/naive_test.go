@@ -78,7 +78,7 @@ func TestShareThenUpdateDeadlocks(t *testing.T) {
 	second.must(commit)
 }
 
-// TestRowLocksLetHoldersOvertake: whoever waits to raise the mark can be kept
+// TestRowLocksLetHoldersOvertake: a claim that waits to raise the mark can be kept
 // waiting for ever by transactions of the old holder that overlap.
 func TestRowLocksLetHoldersOvertake(t *testing.T) {
 	d, old, next := naive(t)

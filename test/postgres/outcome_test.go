@@ -184,7 +184,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// TestRefusedEnterEndsTheTransaction: whoever does not look at the error cannot
+// TestRefusedEnterEndsTheTransaction: a caller that ignores the error cannot
 // commit all the same.
 func TestRefusedEnterEndsTheTransaction(t *testing.T) {
 	d := fresh(t)

@@ -39,7 +39,7 @@ func TestInstallSaysNothing(t *testing.T) {
 	}
 }
 
-// TestWithoutAFenceOneIsToldHow: whoever writes a guarded table by hand learns
+// TestWithoutAFenceOneIsToldHow: a statement by hand on a guarded table is answered with
 // what to begin with.
 func TestWithoutAFenceOneIsToldHow(t *testing.T) {
 	d := fresh(t)

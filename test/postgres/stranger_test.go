@@ -12,7 +12,7 @@ import (
 
 // TestAStrangerIsInTheWay: advisory locks are open to whoever may connect. A role
 // without any right to the guard can hold claims up by them, and is named; it lets
-// nobody in, and whoever is inside stays.
+// no new transaction in, and those that have entered go on.
 func TestAStrangerIsInTheWay(t *testing.T) {
 	d := fresh(t)
 	d.guard = d.guard.Wait(time.Millisecond)

@@ -15,7 +15,7 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// alone is the one that also holds up whoever reads the table.
+// alone is the one that also blocks readers of the table.
 const alone = "table locked against reading"
 
 // inTheWay are transactions that hold up claims without being inside the guard.

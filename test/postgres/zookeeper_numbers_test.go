@@ -54,7 +54,7 @@ func TestOtherNumbersOfZookeeper(t *testing.T) {
 	})
 
 	// While the holder's node stands, somebody sets its value: its mzxid is above
-	// the token of whoever is next in the line.
+	// the token of the next in the queue.
 	t.Run("the mzxid overtakes the next holder", func(t *testing.T) {
 		holder, next := keeper.visitor(t), keeper.visitor(t)
 		first := locked(t, holder)

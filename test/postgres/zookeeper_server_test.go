@@ -123,7 +123,7 @@ func (m *keeperMember) writeConfig(id int) error {
 		os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, id), 0o644),
 	)
 	for _, dir := range []string{m.dir, data} {
-		err = errors.Join(err, os.Chmod(dir, 0o777)) // whoever the server runs as
+		err = errors.Join(err, os.Chmod(dir, 0o777)) // the server may run as another user
 	}
 	return err
 }

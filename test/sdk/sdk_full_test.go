@@ -16,7 +16,7 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// A client on a full store keeps its leases and sees who holds what. Whoever waits
+// A client on a full store keeps its leases and can list. A waiter
 // for room in vain learns what it waited for.
 func TestAClientOnAFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestAClientOnAFullStore(t *testing.T) {
 			t.Errorf("a release that could not be written: %v", err)
 		}
 
-		// Whoever waits goes on when there is room.
+		// Waiters go on when there is room.
 		go func() {
 			time.Sleep(ttl)
 			disk.SetFull(false)

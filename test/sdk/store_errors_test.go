@@ -163,7 +163,7 @@ func TestOneErrorDoesNotEndRenewals(t *testing.T) {
 }
 
 // A server that answers every renewal with an error: the holder knows in time, and
-// so does whoever asks.
+// so do callers.
 func TestErrorsWithoutEndAreTold(t *testing.T) {
 	const ttl = 3 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -149,7 +149,7 @@ func readKept(t *testing.T) (k kept) {
 
 // C76: a store that an earlier version wrote, byte by byte as it left it. This one
 // finds every key and reads every record: what was held is held, under the same
-// tokens, by those who know its ids, and excludes whoever asks now. Who changes how
+// tokens, by clients that know its ids, and excludes new callers. A change of how
 // a name, a key or a record is written finds out here, and makes a new format.
 func TestAStoreOfAnEarlierVersionGoesOn(t *testing.T) {
 	if *keep {

@@ -55,7 +55,7 @@ func (w *work) floor() (n uint64) {
 	return n
 }
 
-// shutGate shuts the gate: whoever is granted something now keeps it, as a rule,
+// shutGate shuts the gate: a client that is granted something now keeps it, as a rule,
 // until the gate is opened, so that a kill finds leases that are an instant old.
 func (w *work) shutGate() {
 	w.mu.Lock()

@@ -183,7 +183,7 @@ func TestReadBeforeEnter(t *testing.T) {
 	}
 }
 
-// TestRefusedEnterEndsTheTransaction: whoever does not look at the error cannot
+// TestRefusedEnterEndsTheTransaction: a caller that ignores the error cannot
 // commit all the same.
 func TestRefusedEnterEndsTheTransaction(t *testing.T) {
 	d := fresh(t, wal, wait)

@@ -139,7 +139,7 @@ func TestUpsertIsRefusedByNoRow(t *testing.T) {
 }
 
 // TestTempTableIsNotReached: a TEMP table, view or trigger with a name of the
-// guard's is found before it by whoever does not say main.
+// guard's is found before it by statements that do not say main.
 func TestTempTableIsNotReached(t *testing.T) {
 	for what, shadow := range map[string]string{
 		"table":        `CREATE TEMP TABLE pawl_guard (resource TEXT PRIMARY KEY, cell TEXT, token INTEGER)`,

@@ -24,7 +24,7 @@ type mTTL struct {
 	vague bool
 }
 
-// renewed: whoever spoke for the session is promised what it wants, ttl from now
+// renewed: the session's client is promised what it wants, ttl from now
 // on when that is not 0.
 func (s *mTTL) renewed(now, ttl time.Duration) {
 	if ttl != 0 {

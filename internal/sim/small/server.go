@@ -63,7 +63,7 @@ func (s *server) die() { *s = server{world: s.world, id: s.id} }
 // what its own last tenure left behind.
 var nobody = store.Node{ID: [16]byte{1}, Link: "small"}
 
-// claim swaps the server in, whoever was active.
+// claim makes the server active.
 func (s *server) claim() {
 	s.die()
 	w := s.world

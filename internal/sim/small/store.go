@@ -108,7 +108,7 @@ func eventsIn(raw []byte) []byte {
 }
 
 // stopped is the clock that the store protocol is given: nothing in it waits
-// here, since a server claims only when it shall have its turn.
+// here, since a server claims only when it is to have its turn.
 type stopped struct{}
 
 func (stopped) Now() clock.Reading      { return clock.Reading{} }

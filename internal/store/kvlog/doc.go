@@ -65,7 +65,7 @@
 //  3. A sends nothing after s + 0.9 ttl, so whatever of A's ever lands was decided
 //     before c, and so before all that B grants;
 //  4. the store is set back to before c. A, cut off, stopped or asleep since,
-//     looks at its clock before it sends, and is over. Whoever claims next, A
+//     checks its clock before it sends, and ends. The next claimant, A
 //     with haste, opens its counter at the wall clock's line: above B's grants.
 //
 // Appends and confirms that succeed do not count as signs of life: B does not
@@ -74,7 +74,7 @@
 // no beat.
 //
 // Servers of one cell may have different ActiveTTLs; so the value of the tenure key
-// tells A's (in JSON active_ttl, "3s"), and whoever waits goes by that. If B went by
+// states A's (in JSON active_ttl, "3s"), and standbys use that. If B used
 // its own, this would happen:
 //
 //  1. A's ActiveTTL is 9 s, B's 3 s. A's beat k, sent at s, is answered, and A loses

@@ -16,7 +16,7 @@ const (
 	// pageMax bounds how many are read at once where they turn out small. Every page
 	// is a way to the store and back, and costs it a look at all keys behind.
 	pageMax = 128
-	// pageBytes is about how large a page shall be.
+	// pageBytes is the approximate size of a page.
 	pageBytes = 512 << 10
 )
 

@@ -90,7 +90,7 @@ func (t *tenure) mine() []Cond {
 //  1. batch 7 is acknowledged; batch 8, sent before that and comparing batch 6,
 //     is still on its way;
 //  2. the store is set back to where it held 6;
-//  3. batch 8 lands behind the hole and is acknowledged, and whoever compares
+//  3. batch 8 lands behind the hole and is acknowledged, and a reader that compares
 //     batch 8 alone never learns that 7 is gone.
 //
 // To compare those as well that were on their way when it was sent does: it landed
@@ -242,7 +242,7 @@ func (t *tenure) beat() {
 		case err == nil && res.OK:
 			t.signed(sent)
 		case errors.Is(err, store.ErrFull):
-			// Whoever would claim is refused as well.
+			// A claim is refused as well.
 			t.signed(sent)
 		case err == nil:
 			err = t.inForce(res.Gets[0])

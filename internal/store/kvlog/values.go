@@ -11,7 +11,7 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// tenureValue is what the tenure key holds. JSON, so that whoever looks into
+// tenureValue is the value of the tenure key. JSON, so that an operator who looks into
 // the store with its own tools can read who is active.
 type tenureValue struct {
 	Format int     `json:"format"`

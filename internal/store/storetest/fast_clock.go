@@ -10,7 +10,7 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// fastClockFactor is how much faster a hurried server's clock runs.
+// fastClockFactor is how much faster a fast clock runs.
 const fastClockFactor = 50
 
 // fastClock is a server whose clock runs too fast until it has a tenure, so that it
@@ -25,7 +25,7 @@ type fastClock struct {
 	ahead  time.Duration
 }
 
-// Now is ahead of the time by what was hurried through.
+// Now is the time plus what the clock has run ahead.
 func (h *fastClock) Now() clock.Reading {
 	h.mu.Lock()
 	defer h.mu.Unlock()

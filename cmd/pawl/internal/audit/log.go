@@ -30,7 +30,7 @@ const QueueMax = 1 << 16
 const (
 	// refusedMax bounds the lines of a second about what was refused to one identity,
 	// and its sessions that held nothing, or to all who were not let in: asking costs
-	// nothing, and whoever can ask must not be able to fill a disk, or with a log that
+	// nothing, and a caller that can ask must not be able to fill a disk, or with a log that
 	// is required to stop others. The rest of them is counted in one line.
 	refusedMax = 100
 	// queuedMax bounds the bytes of the lines that wait to be written.
@@ -116,7 +116,7 @@ func openFile(path string, k clock.Clock) (file, error) {
 	return bounded{f, k}, nil
 }
 
-// bounded is a file that may be a pipe: whoever reads it must not hold up what
+// bounded is a file that may be a pipe: its reader must not hold up what
 // waits for the log to end.
 type bounded struct {
 	*os.File

@@ -177,7 +177,7 @@ func TestMoreThanCanBeWritten(t *testing.T) {
 	}
 }
 
-// Whoever can reach the server can ask, and cannot fill the disk by it.
+// A client that can reach the server can ask, and cannot fill the disk by asking.
 func TestStrangersHaveFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")

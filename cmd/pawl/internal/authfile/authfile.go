@@ -37,7 +37,7 @@ const (
 )
 
 // Read reads the file at path; now is the wall time. open is set when others than
-// its owner may read or write it: it holds no secret, but whoever may write it may
+// its owner may read or write it: it holds no secret, but a user that can write it may
 // do everything. The group of root's file may read it: a server that has no fixed
 // user (DynamicUser= of systemd) reads it so.
 func Read(path string, now time.Time) (p *access.Policy, open bool, err error) {

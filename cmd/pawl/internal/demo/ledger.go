@@ -6,7 +6,7 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// entry is a row of the ledger. Whoever adds one writes the balance that it
+// entry is a row of the ledger. A worker that adds one writes the balance that it
 // worked out from the balance it had read: an update that is lost shows.
 type entry struct {
 	Who     string      `json:"who"`

@@ -59,7 +59,7 @@ func (w Worker) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer cancel()
 	goOn := make(chan struct{}, 8)
 	go func() {
-		// The end of the input is the end of whoever started this process.
+		// The input ends when the process that started this one ends.
 		defer cancel()
 		for s := bufio.NewScanner(in); s.Scan(); {
 			goOn <- struct{}{}
@@ -153,7 +153,7 @@ func (w Worker) add(ctx context.Context, client *pawl.Client, book ledger, goOn 
 		return fmt.Errorf("write: %w", err)
 	}
 	report(step{Step: stepWrote, Token: lease.Token(), Balance: e.Balance})
-	_ = lease.Release(ctx) // whoever lost it has nothing to release
+	_ = lease.Release(ctx) // a lost lease needs no release
 	report(step{Step: stepReleased})
 	return nil
 }

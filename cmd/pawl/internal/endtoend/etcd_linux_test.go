@@ -152,7 +152,7 @@ func TestEtcdActiveServerIsAZombie(t *testing.T) {
 		a.pause()
 		g.more(20, "grants by the other server")
 		a.resume()
-		// Whoever asks the zombie alone must not be told what it believes.
+		// A client that asks only the deposed server must not get its outdated state.
 		zombie := a.command(bound, "acquire", "turns-of-the-zombie", "--wait", "30s")
 		zombie.Env = append(zombie.Env, "PAWL_SERVERS="+a.link)
 		if r := finish(t, zombie); r.code != 0 {

@@ -90,7 +90,7 @@ func TestEtcdMembersAreKilledUnderLeases(t *testing.T) {
 
 // C90: an operator deletes what a cell keeps, while a name is held: all of it, or the
 // last batch alone, in which it was granted. The server says so and serves nobody on the
-// strength of what is gone; whoever held is told; once it is started again the name can
+// strength of lost data; holders are told; once it is started again the name can
 // be had, and its token is above those that are forgotten.
 func TestEtcdKeysAreDeleted(t *testing.T) {
 	wholly(t)

@@ -170,7 +170,7 @@ func TestRunOverlapsRunStoppedOrKilled(t *testing.T) {
 	})
 }
 
-// C18: whoever kills the command frees the name at once, and run tells it.
+// C18: killing the command frees the name at once, and run reports it.
 func TestRunCommandKilled(t *testing.T) {
 	s := newServer(t)
 	s.up()

@@ -258,7 +258,7 @@ func TestDemoZombieOnPostgres(t *testing.T) {
 	expect(t, r, 1, "a database of its own")
 }
 
-// Whoever interrupts the demo finds nothing of it on the server.
+// An interrupted demo leaves nothing on the server.
 func TestDemoOnPostgresInterrupted(t *testing.T) {
 	_, dsn := postgres(t, "interrupted")
 	c := connect(t, dsn)

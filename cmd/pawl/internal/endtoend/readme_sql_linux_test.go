@@ -14,7 +14,7 @@ import (
 )
 
 // The README's statement is the guard: it passes what the rule passes, and it
-// and sqlguard share one table, whoever made it.
+// and sqlguard share one table, made by either.
 func TestReadmeSQL(t *testing.T) {
 	const cell, other = "default-9f86d081884c7d65", "default-0000000000000000"
 	for _, readme := range readmes {

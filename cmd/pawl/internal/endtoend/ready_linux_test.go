@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// readyAim is how soon a server shall be ready on an idle machine; readyMax
+	// readyAim is how soon a server should be ready on an idle machine; readyMax
 	// is what a busy one is allowed.
 	readyAim = time.Second
 	readyMax = 15 * time.Second

@@ -27,7 +27,7 @@ func (s silence) String() string {
 }
 
 // relay stands between clients and a server. Cut, it closes nothing and resets
-// nothing: whoever waits for an answer waits. It accepts connections while it is
+// nothing: its clients wait for their answers. It accepts connections while it is
 // cut, as a network whose far end is gone seems to.
 type relay struct {
 	address, to string

@@ -74,7 +74,7 @@ func (s *server) launch() {
 	go func() {
 		defer close(ended)
 		s.listen(output)
-		_ = cmd.Wait() // its code is looked at by whoever wants it
+		_ = cmd.Wait() // the tests that need the exit code read it
 		_ = input.Close()
 	}()
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pseudo terminal: the end of whoever types, and the other.
+// terminal opens a pseudo terminal: the user's end, and the program's.
 func terminal(t *testing.T) (typist, device *os.File) {
 	t.Helper()
 	typist, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -13,7 +13,7 @@ import (
 )
 
 // The folder is lost as a whole. With --cell-id the cell goes on: tokens rise,
-// and whoever saw the lost ones makes it known.
+// and a client that saw the lost ones reports them.
 func TestFolderWipedAndCellGoesOn(t *testing.T) {
 	s := newServer(t)
 	s.up()

@@ -90,7 +90,7 @@ func (l *log) replay(ctx context.Context) error {
 const triesMax = 20
 
 // insist tries again what ended in a way that says nothing, such as a time-out
-// on a busy machine, as whoever uses a store does.
+// on a busy machine, as the users of a store do.
 func insist(ctx context.Context, try func() error) (err error) {
 	for range triesMax {
 		err = try()

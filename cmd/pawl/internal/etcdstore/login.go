@@ -16,7 +16,7 @@ type login struct {
 	user string
 	// password is asked for at each exchange, so that it can be changed.
 	password func() (string, error)
-	// turn is held by whoever reads or changes what follows.
+	// turn guards the fields below.
 	turn chan struct{}
 	// known: present is what the cluster gave, which is nothing where it asks
 	// nobody who they are.

@@ -7,8 +7,8 @@ import (
 	"github.com/pawlproject/pawl/internal/dialerr"
 )
 
-// memberError is what a member answered, or that it did not, in an operator's words.
-// Whoever asks of what kind it is finds what gRPC made of it.
+// memberError is a member's error, or its silence, worded for an operator.
+// errors.Is and errors.As see gRPC's error.
 type memberError struct {
 	words string
 	err   error

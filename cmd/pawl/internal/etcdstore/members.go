@@ -32,7 +32,7 @@ type member struct {
 // etcd's client library spreads requests over all its endpoints and leaves one
 // that is stopped only after a keepalive of ten seconds or more, since neither
 // gRPC nor etcd lets a client ask more often; so this one has a connection to
-// each and bounds every request itself. It never sends a write twice; whoever
+// each and bounds every request itself. It never sends a write twice; a caller that
 // sent it does, and may, since every write of kvlog is harmless when it lands
 // again.
 type members struct {

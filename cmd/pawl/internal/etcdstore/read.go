@@ -18,7 +18,7 @@ import (
 // Found is one key of a cell, and what there is to say about it.
 type Found = kvlog.Found
 
-// Reader reads what a cell keeps, beside whoever serves it, and writes nothing.
+// Reader reads a cell's data beside the server that serves it, and writes nothing.
 type Reader struct {
 	kv     kvlog.KV
 	prefix string

@@ -149,7 +149,7 @@ func autoCompaction(t *testing.T, version string) {
 	}
 }
 
-// TestOldestRevision: how much past etcd keeps is found out exactly, whoever
+// TestOldestRevision: the oldest revision that etcd keeps is found exactly, no matter who
 // compacts it.
 func TestOldestRevision(t *testing.T) { sideBySide(t, oldestRevision) }
 

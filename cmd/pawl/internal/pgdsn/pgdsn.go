@@ -16,7 +16,7 @@ var ErrDSN = errors.New(`expected postgres://USER@HOST:PORT/DATABASE or "host=HO
 // Database is one that a DSN names.
 type Database struct {
 	Config *pgxpool.Config
-	// secrets must not be printed, whoever's words they stand in.
+	// secrets must not be printed, also not inside another package's message.
 	secrets []string
 }
 

@@ -19,11 +19,11 @@ type acquireBody struct {
 	Value     Bytes     `json:"value,omitempty" doc:"What others are shown of the holder, in base64: at most 65536 bytes."`
 	LockDelay *Duration `json:"lock_delay,omitempty" doc:"How long the name stays closed to exclusive and slot leases when this lease expires or is broken by force, at most 1h. Absent or 0s: not at all."`
 	TTL       *Duration `json:"ttl,omitempty" doc:"TTL of a session of the lease's own; 15s when absent. Not together with session."`
-	Session   *string   `json:"session,omitempty" doc:"Session that the lease shall belong to. Give a request_id with it."`
+	Session   *string   `json:"session,omitempty" doc:"Session that the lease belongs to. Needs a request_id."`
 	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the turn, at most 24h. Absent or 0s: one try."`
 	Label     string    `json:"label,omitempty" doc:"Shown to others; at most 256 bytes."`
 	RequestID string    `json:"request_id,omitempty" doc:"Makes the request safe to repeat: a repeat finds the lease of the first. At most 128 bytes. Without one a lease of a session whose answer is lost is held as long as the session."`
-	Trace     bool      `json:"trace,omitempty" doc:"The answer shall tell how long the request was in which room of the server."`
+	Trace     bool      `json:"trace,omitempty" doc:"Return how long the request spent in each part of the server."`
 }
 
 // namesListed bounds the names of an acquire as they are listed, duplicates

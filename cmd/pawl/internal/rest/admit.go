@@ -11,13 +11,13 @@ import (
 
 // admit finds who sends a request and puts that into its context. Health is
 // anybody's to ask for. So are metrics from the loopback: they name nothing, and
-// whoever collects them there need not have a credential.
+// their collector needs no credential.
 func (f *front) admit(r *http.Request, pattern string) (*http.Request, error) {
 	if f.authorizer == nil || pattern == livePattern || pattern == readyPattern || pattern == metricsPattern && fromLoopback(r) {
 		return r, nil
 	}
 	p := access.Proof{Authorization: r.Header.Values("Authorization"), Chain: chainOf(r), Remote: r.RemoteAddr, At: f.now()}
-	// Nobody behind this needs it, and a dump of the request shall not show it.
+	// The handlers do not need it, and a dump of the request must not show it.
 	r.Header.Del("Authorization")
 	ctx := access.Present(r.Context(), p)
 	caller, err := f.authorizer.Admit(ctx, pattern)

@@ -3,7 +3,7 @@
 //
 // It promises:
 //
-//   - every refusal is application/problem+json with a reason, whoever refused:
+//   - every refusal is application/problem+json with a reason, from every layer:
 //     the cell, the decoding of a body, the routing;
 //   - nothing is taken for granted about a request: an unknown, mistyped,
 //     repeated or differently cased key, or an unknown or repeated query

@@ -54,7 +54,7 @@ type front struct {
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Answers hold ids and texts of others: nobody shall keep them, or take them for
+	// Answers hold ids and foreign texts: they must not be cached, or taken for
 	// a page.
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -109,7 +109,7 @@ func TestWaitersSayWhetherTheyShare(t *testing.T) {
 }
 
 // C08, C41: what is free and what is in use add up at every reading, and a
-// permit is given back once, by whoever has it.
+// permit is given back once, by its holder.
 func TestSlots(t *testing.T) {
 	c := serve(t)
 	const body = `{"name":"a","ttl":"1h","slots":3}`
@@ -176,7 +176,7 @@ func TestSlotsGivenUpComeBack(t *testing.T) {
 	c.refused(409, "held", "POST", "/v1/leases", `{"name":"a","slots":3}`)
 }
 
-// C08: whoever hangs up while it asks, waits or is granted takes no permit along
+// C08: a caller that disconnects while it asks, waits or is granted keeps no permit
 // for longer than a TTL, and there are never more than there are.
 func TestSlotsOfThoseWhoHungUpComeBack(t *testing.T) {
 	c := serve(t)

@@ -93,7 +93,7 @@ func NewHandler(o Options) (http.Handler, error) {
 				Title:   "pawl",
 				Version: o.Version,
 				Description: "Locks and leases with fencing tokens. " +
-					"Ids of sessions and leases are capabilities: whoever knows one, and is the same identity, may act on it. " +
+					"Ids of sessions and leases are capabilities: a caller of the same identity that knows one may act on it. " +
 					"Where callers prove who they are they do so by \"Authorization: Bearer CREDENTIAL\" or by a client certificate.",
 			},
 			Components: &huma.Components{

@@ -178,7 +178,7 @@ func lockBody(l locktable.Lock) LockBody {
 	return b
 }
 
-// ClosedFor rounds up: whoever asks again after it shall not be too early.
+// ClosedFor rounds up, so that asking again after it is not too early.
 func ClosedFor(d time.Duration) Duration {
 	return Duration((max(d, 0) + time.Millisecond - 1).Truncate(time.Millisecond))
 }

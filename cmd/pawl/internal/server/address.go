@@ -49,7 +49,7 @@ func CheckAddress(flag, address, closed string) error {
 		return nil
 	}
 	return fmt.Errorf("%s is %s, which others can reach: %s only the loopback is allowed; "+
-		"--insecure says that whoever can reach it may do everything", flag, address, closed)
+		"--insecure lets everybody who can reach it do everything", flag, address, closed)
 }
 
 // notListening says why an address cannot be listened on, and what to do.

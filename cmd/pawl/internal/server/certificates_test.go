@@ -176,7 +176,7 @@ func TestCertificatesOfClients(t *testing.T) {
 	}
 }
 
-// Whoever came by an authority that is there no longer is nobody, on the
+// A client whose authority was removed is refused, on the
 // connection that it has, too.
 func TestAnAuthorityThatIsTakenOut(t *testing.T) {
 	dir := t.TempDir()

@@ -32,8 +32,8 @@ func connectionsOf(files uint64) int {
 	return int(min((files-filesKept)/3, connectionsMax))
 }
 
-// connectionLimit closes the connections that are beyond a front's limit as soon as they
-// are made: whoever can reach the server must not be able to take all its files.
+// connectionLimit closes connections beyond a front's limit as soon as they
+// are accepted: clients must not be able to use up the server's file descriptors.
 type connectionLimit struct {
 	net.Listener
 	limit int

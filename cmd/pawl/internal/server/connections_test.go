@@ -14,7 +14,7 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// Whoever can reach a front takes its places and nothing else; a place that is left
+// Clients of a front use up its own limit and nothing else; a connection that ends
 // is free again.
 func TestConnectionsAreLimited(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

@@ -5,7 +5,7 @@ import (
 	"net/http/pprof"
 )
 
-// debugHandler serves profiles to whoever is on this machine. Pages of the web that
+// debugHandler serves profiles to programs on this machine. Pages of the web that
 // a browser on it shows are not: not under a name of theirs that leads here, and not
 // by sending it here from their own.
 func debugHandler(allowed func(host string) bool) http.Handler {

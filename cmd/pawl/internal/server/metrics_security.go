@@ -2,7 +2,7 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// securityMetrics reads who is inside and what went wrong with the files. Nothing
+// securityMetrics counts admitted callers and errors of the files. Nothing
 // in it names an identity.
 type securityMetrics struct {
 	security *security

@@ -20,7 +20,7 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Security says who may come in, by what, and what is written down of it. The
+// Security configures admission, identities and the audit log. The
 // zero value lets everybody do everything.
 type Security struct {
 	TLS Files
@@ -31,7 +31,7 @@ type Security struct {
 	// is granted while it cannot be written.
 	AuditLog      string
 	AuditRequired bool
-	// Reload has a value when the files shall be read again.
+	// Reload has a value when the files are to be read again.
 	Reload <-chan struct{}
 }
 

@@ -39,7 +39,7 @@ type Options struct {
 	Cell string
 	// CellID is the id to go on with after a wipe; empty: none.
 	CellID string
-	// TokenFloor is what the next token shall be above; 0: nothing.
+	// TokenFloor is a lower bound: the next token is above it; 0: none.
 	TokenFloor guard.Token
 	ActiveTTL  time.Duration
 	Version    string
@@ -139,7 +139,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 	}
 
-	// First the tenure, so that whoever takes over need not wait for the rest.
+	// First the tenure, so that the next server need not wait for the rest.
 	stop(nil)
 	callIfSet(o.Ending)
 	limit, cancel := context.WithTimeout(context.Background(), resignMax)
@@ -278,7 +278,7 @@ func (d *listeners) shut() {
 	}
 	for _, s := range []*http.Server{d.web, d.inspect} {
 		if s != nil && s.Shutdown(ctx) != nil {
-			_ = s.Close() // whoever is still there has had its time
+			_ = s.Close() // the remaining requests have had their time
 		}
 	}
 }

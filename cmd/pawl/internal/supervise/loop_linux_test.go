@@ -50,7 +50,7 @@ func TestWhatALostLeaseOverrules(t *testing.T) {
 	}
 }
 
-// A signal that comes while the command is being started is not lost: whoever sent
+// A signal that comes while the command is being started is not lost: its sender
 // it waits for the run to end.
 func TestSignalsBeforeTheStartArePassedOn(t *testing.T) {
 	orders, arrived := ordered(t)

@@ -101,7 +101,7 @@ func ended(ws syscall.WaitStatus) Outcome {
 // Death is the signal that the process is to die of, when all is told and the lease
 // is released, instead of exiting with Code; 0: it exits. It is what ended the wait,
 // or the command: timeout and sudo do likewise, and env and nice are the command by
-// then, so that whoever waits for them sees a death by the signal.
+// then, so that their parent sees a death by the signal.
 func (o Outcome) Death() syscall.Signal {
 	if o.Reason == ReasonSignaled || o.Reason == ReasonInterrupted {
 		return syscall.Signal(o.Code - 128)

@@ -109,7 +109,7 @@ func TestCtrlZPastTheDeadlineAndAgain(t *testing.T) {
 
 // endsFirst has the command end between the moment when the run has found it
 // stopped and the moment when it stops itself, and returns when the watcher has
-// said so: whoever looks at the run then sees one that is not stopped.
+// said so: at that point the run is seen as not stopped.
 func endsFirst(r *run) {
 	_ = unix.Kill(-r.command, unix.SIGKILL)
 	last := make(chan report, 1)

@@ -74,7 +74,7 @@ func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal, r
 	}
 }
 
-// allReaped looks once more: with children that are to be spared there is no
+// allReaped checks once more: with children that are to be spared there is no
 // ECHILD, and one walk alone can miss a process that was just given a new parent.
 func allReaped(spare map[int]bool) bool {
 	all, err := processes()

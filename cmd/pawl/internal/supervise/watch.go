@@ -245,7 +245,7 @@ func (w *watcher) obey(o order) {
 			w.window = o.Window
 		}
 	case orderSignal:
-		_ = w.signal(o.Signal) // whoever sent it would not be told either
+		_ = w.signal(o.Signal) // its sender would not get an error either
 	case orderResume:
 		// The run has asked the server; the deadline has the last word.
 		if clock.Boottime() < w.window.Term {

@@ -36,7 +36,7 @@ func binary(version string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	// Another process may be at it as well: whoever is last renames the same.
+	// Another process may do the same: the last one renames an identical file.
 	fresh, err := os.MkdirTemp(filepath.Dir(path), "etcd-")
 	if err != nil {
 		return "", err

@@ -160,7 +160,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	}
 }
 
-// denied: it answers, though not to whoever says nothing of themselves.
+// denied: the member answers, but only to callers that log in.
 func denied(err error) bool {
 	return strings.Contains(err.Error(), "user name is empty") || strings.Contains(err.Error(), "permission denied")
 }
