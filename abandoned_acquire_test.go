@@ -13,8 +13,8 @@ import (
 
 // C06: tries and waits reach the server, their answers are lost, and they are given
 // up before anything can be said about that. Some of them were granted. Once the
-// client is back, within its TTL, it settles what it left: whoever asks is served at
-// once, and holds alone.
+// client is back, within its TTL, it gives them back: the next caller is served at once,
+// and holds alone.
 func TestGivenUpUnderLostAnswers(t *testing.T) {
 	const ttl = 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ type target struct {
 	how     connection
 }
 
-// targetOf settles what flags and environment say.
+// targetOf determines what flags and environment say.
 func targetOf(cmd *cobra.Command, flag []string) (t target, err error) {
 	if t.servers, err = serverList(cmd, flag); err != nil {
 		return t, err
@@ -107,7 +107,7 @@ func takeSecrets() {
 	}
 }
 
-// connectionOf settles what flags and environment say of the connection.
+// connectionOf determines what flags and environment say of the connection.
 func connectionOf(cmd *cobra.Command) (c connection, err error) {
 	takeSecrets()
 	ca, err := pick(cmd, "ca", caEnv, os.Getenv(caEnv))

@@ -77,7 +77,7 @@ func serversFlag(f *pflag.FlagSet) *[]string {
 		"gRPC addresses of servers, comma separated; $"+serversEnv+" when absent (default "+serversDefault+")")
 }
 
-// serverList settles what --servers and the environment say.
+// serverList determines what --servers and the environment say.
 func serverList(cmd *cobra.Command, flag []string) ([]string, error) {
 	from, list := "--servers", flag
 	if !cmd.Flags().Changed("servers") {

@@ -147,7 +147,7 @@ is given is taken as meant. Claiming again does no harm.
 	return cmd
 }
 
-// fenceOf settles what is claimed.
+// fenceOf determines what is claimed.
 func fenceOf(cmd *cobra.Command, resource, token, cell string) (guard.Fence, error) {
 	either := func(flag, env, value string) (string, error) {
 		if value == "" {

@@ -64,7 +64,7 @@ func leaseResource(cmd *cobra.Command) (l guardedResource, under bool, err error
 	return guardedResourceOf(name, slot), true, nil
 }
 
-// resolveResource settles which line is meant by RESOURCE and --slot.
+// resolveResource determines which line is meant by RESOURCE and --slot.
 func resolveResource(cmd *cobra.Command, resource string, slot int) (guardedResource, error) {
 	if cmd.Flags().Changed("slot") {
 		if slot < 0 {

@@ -29,6 +29,6 @@
 // by the store and never answered.
 //
 // The step (step.go, step_full.go, step_waiting.go, usable.go) is pure; the loop that
-// waits is in reign.go, run.go and append.go. An acquire that asks for it is followed
+// waits is in serve_tenure.go, run.go and append.go. An acquire that asks for it is followed
 // (trace.go); it is decided and answered as every other.
 package cell

@@ -10,9 +10,9 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// While the store is silent, what is decided adds up. Whoever acquires with large values
-// and releases again, as a cancel does without an answer to the acquire, is held back
-// before very many bytes wait to be sent. All goes on when the store does.
+// While the store is silent, decided events add up. Callers that acquire with large values
+// and release again, as a cancel does without an answer to the acquire, are held back
+// before very many bytes wait to be sent. They go on when the store does.
 func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
 	s := &stepper{t: t, wall: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.run("begin")

@@ -17,7 +17,7 @@ type Sender struct {
 	Identity string
 }
 
-// Attach is the command of a greeting; opens: it opens the speaker's session.
+// Attach is the command of a greeting; opens: it opens the sender's session.
 func (s Sender) Attach(h *Hello, opens bool) locktable.Attach {
 	a := locktable.Attach{
 		Ref: s.Ref, Generation: s.Generation, TTL: h.TTL, Label: h.Label, Identity: s.Identity,

@@ -66,8 +66,8 @@ func (c *Cell) serveTenure(ctx context.Context) error {
 	return l.serve(ctx)
 }
 
-// logLostCell says that the cell founded just now takes the place of one. Whoever
-// deleted that may not know what it was; guards keep its id.
+// logLostCell says that the cell founded just now takes the place of one that was
+// deleted, perhaps by somebody who did not know what it was; guards keep its id.
 func (c *Cell) logLostCell(founded string) {
 	switch lost := c.Info().Cell; {
 	case lost != "":

@@ -59,7 +59,7 @@ func people() map[string][]access.Grant {
 	}
 }
 
-// auditRecorder is a witness.
+// auditRecorder is an audit log.
 type auditRecorder struct {
 	mu    sync.Mutex
 	deeds []access.AuditRecord

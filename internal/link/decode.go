@@ -26,7 +26,7 @@ import (
 // memory as on the wire. So a large one is decoded by us, in its identity's turn.
 type Undecoded struct{ bytes mem.BufferSlice }
 
-// Peek decodes it into m for whoever stands between gRPC and the server.
+// Peek decodes it into m for an interceptor.
 func (u *Undecoded) Peek(m proto.Message) error { return proto.Unmarshal(u.bytes.Materialize(), m) }
 
 // codec is gRPC's own, which leaves an Undecoded as it is.

@@ -146,7 +146,7 @@ func TestEveryNameOfALeaseNeedsItsRight(t *testing.T) {
 	})
 }
 
-// full is a witness whose log takes nothing more down.
+// full is an audit log whose log takes nothing more down.
 type full struct{ auditRecorder }
 
 func (*full) Writable() bool { return false }

@@ -61,7 +61,7 @@ type Server struct {
 	cell    *cell.Cell
 	service *service.Service
 	o       Options
-	// unreads are of each identity that has attached, a *debt.
+	// unreads are of each identity that has attached, a *unreadBudget.
 	unreads sync.Map
 }
 

@@ -342,7 +342,7 @@ type Observed struct {
 	Message string
 }
 
-// Ended tells the witness that a session has expired, with the names of its first
+// Ended tells the receiver of ends that a session has expired, with the names of its first
 // leases, or that a lease has ended of which no stream is told.
 type Ended struct {
 	// What happened: "expired", "released" or "broken".

@@ -22,5 +22,5 @@
 //
 // A session's end is one event. The names that it frees go on a work list,
 // served in bounded portions by Work, so that thousands ending together starve
-// nobody; a command that touches such a name settles it at once.
+// nobody; a command that touches such a name removes it at once.
 package locktable

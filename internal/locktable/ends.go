@@ -6,7 +6,7 @@ import (
 	"github.com/pawlproject/pawl/api/recordpb"
 )
 
-// namesReported bounds the names of a session's leases that a witness is told: a
+// namesReported bounds the names of a session's leases that a receiver of ends is told: a
 // session may end with 100,000.
 const namesReported = 64
 

@@ -262,7 +262,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 	t.forget(l)
 }
 
-// clean settles a name, and has served what that frees.
+// clean removes from a name what has ended, and serves what that frees.
 func (t *Table) clean(l *lock) {
 	n := len(l.holders)
 	if others := t.removeEnded(l); len(l.holders) < n {

@@ -15,7 +15,7 @@
 //   - Several names need the right on each of them. A refusal shows the holder
 //     only to those who may read the name. A listing holds what may be read, and
 //     its pages tell nothing of the rest.
-//   - What was done or denied is noted with the witness.
+//   - What was done or denied is noted with the audit log.
 //
 // It decides nothing about leases.
 package service

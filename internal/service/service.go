@@ -19,7 +19,7 @@ type Service struct {
 	audit access.AuditLog
 }
 
-// New returns the desk of a cell behind a gate. There need not be a witness.
+// New returns the service of a cell behind a gate. There need not be a audit log.
 func New(c *cell.Cell, g *access.Gate, w access.AuditLog) *Service { return &Service{c, g, w} }
 
 // Info describes the cell as far as this server knows it.
@@ -91,7 +91,7 @@ func (d *Service) recordRefusal(verb, remote string, why error) error {
 	return Unauthenticated(why)
 }
 
-// Record counts a deed that was refused for who asked, and tells the witness, if
+// Record counts a record that was refused for who asked, and tells the audit log, if
 // there is one.
 func (d *Service) Record(x access.AuditRecord) {
 	switch locktable.Reason(x.Outcome) {

@@ -19,7 +19,7 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// ledger is a witness.
+// ledger is a audit log.
 type ledger struct {
 	mu    sync.Mutex
 	deeds []access.AuditRecord
@@ -34,7 +34,7 @@ func (l *ledger) Record(d access.AuditRecord) {
 
 func (l *ledger) Writable() bool { return !l.ill }
 
-// last is the last deed with a verb.
+// last is the last record with a verb.
 func (l *ledger) last(verb string) access.AuditRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *ledger) last(verb string) access.AuditRecord {
 	return access.AuditRecord{}
 }
 
-// office is a desk with a cell behind it and people who may do this and that.
+// office is a service with a cell behind it and people who may do this and that.
 type office struct {
 	*service.Service
 	t      *testing.T

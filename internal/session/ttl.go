@@ -23,7 +23,7 @@ const (
 // in these ways:
 //
 //  1. The stream breaks after the asking: the next greeting asks, since all that
-//     a server knows of a wish is gone with its tenure.
+//     a server knows of a TTL that was asked for is gone with its tenure.
 //  2. The TTL changes while a greeting is under way: a renewal asks, as soon as
 //     the stream is there.
 //  3. It changes again before the first change is answered: a second renewal

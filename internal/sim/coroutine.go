@@ -18,12 +18,12 @@ type coroutine struct {
 	yield  func(struct{}) bool
 	ended  bool
 
-	// asked numbers what the fiber asked the disk, got is what it was answered.
+	// asked numbers what the coroutine asked the disk, got is what it was answered.
 	asked uint64
 	got   outcome
 }
 
-// spawn begins a fiber of a process.
+// spawn begins a coroutine of a process.
 func (w *World) spawn(p *process, job func()) {
 	f := &coroutine{world: w, who: p}
 	f.resume, f.end = iter.Pull(func(yield func(struct{}) bool) {
@@ -34,7 +34,7 @@ func (w *World) spawn(p *process, job func()) {
 	w.after(p, 0, f.run)
 }
 
-// run goes on with the fiber until it waits again or is done.
+// run goes on with the coroutine until it waits again or is done.
 func (f *coroutine) run() {
 	w := f.world
 	if f.ended {
@@ -50,10 +50,10 @@ func (f *coroutine) run() {
 	}
 }
 
-// wait hands back to the world; false: the fiber's process is dead.
+// wait hands back to the world; false: the coroutine's process is dead.
 func (f *coroutine) wait() bool { return !f.ended && f.yield(struct{}{}) && !f.ended }
 
-// stop ends the fiber where it waits. Its process must have been told by its
+// stop ends the coroutine where it waits. Its process must have been told by its
 // context before, so that the code gives up.
 func (f *coroutine) stop() {
 	w := f.world
@@ -64,12 +64,12 @@ func (f *coroutine) stop() {
 	w.running = before
 }
 
-// forget drops a fiber that is done.
+// forget drops a coroutine that is done.
 func (p *process) forget(f *coroutine) {
 	p.fibers = slices.DeleteFunc(p.fibers, func(x *coroutine) bool { return x == f })
 }
 
-// stop ends the process's fibers. What they wait on must have been told by its
+// stop ends the process's coroutines. What they wait on must have been told by its
 // context.
 func (p *process) stop() {
 	all := p.fibers
@@ -79,7 +79,7 @@ func (p *process) stop() {
 	}
 }
 
-// sleep waits in a fiber; false: the process is dead.
+// sleep waits in a coroutine; false: the process is dead.
 func (w *World) sleep(d time.Duration) bool {
 	f := w.running
 	if f.ended {
@@ -90,7 +90,7 @@ func (w *World) sleep(d time.Duration) bool {
 }
 
 // processClock is a process's clock as the store protocol takes it. Its timers
-// wait when they are armed, which in a fiber comes to the same.
+// wait when they are armed, which in a coroutine comes to the same.
 type processClock struct {
 	world *World
 	who   *process

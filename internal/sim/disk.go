@@ -93,8 +93,8 @@ type outcome struct {
 	err    error
 }
 
-// carry takes a request to the disk and the answer back, as far as the weather
-// lets it. Whatever becomes of it, the fiber goes on after a while.
+// carry takes a request to the disk and the answer back, as far as the fault rates
+// lets it. Whatever becomes of it, the coroutine goes on after a while.
 func (d *disk) carry(s *server, f *coroutine, do func() outcome) {
 	w, weather, life := d.world, d.faultRates(), s.life
 	f.asked++

@@ -26,6 +26,6 @@
 // First everything goes wrong, then all is mended, and then every waiter must
 // be served (I10) and nothing may be left behind (I8).
 //
-// Code that blocks (the store protocol) runs in fibers: coroutines that the
+// Code that blocks (the store protocol) runs in coroutines: coroutines that the
 // world resumes, never two at a time, so nothing runs beside anything else.
 package sim

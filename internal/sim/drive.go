@@ -154,7 +154,7 @@ func (c *client) asksFor(r *request) {
 	})
 }
 
-// note has the witness note a request.
+// note has the recorder record a request.
 func (c *client) note(r *request) []*Act {
 	x := c.world.recorder
 	switch {

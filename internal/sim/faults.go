@@ -11,7 +11,7 @@ type Fault struct {
 	Kind    Kind
 	At, For time.Duration
 	// Target is the number of the server or client that it hits; activeServer:
-	// whoever is active then.
+	// the server that is active then.
 	Target int
 }
 

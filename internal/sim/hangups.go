@@ -46,8 +46,8 @@ func (c *unaryClient) away() time.Duration {
 // keptFor is how long a place is kept for sure, whatever the server's clock does.
 const keptFor = locktable.PlaceKept - 100*time.Millisecond
 
-// hangsUp takes in that a server has decided these commands: for whoever has hung up by
-// now nothing is granted any more, until it asks again under another lease's id.
+// hangsUp notes that a server has decided these commands: a caller that has hung up by
+// now is granted nothing, until it asks again under another lease's id.
 func (r *referee) hangsUp(urgent []locktable.Command) {
 	for _, c := range urgent {
 		h, ok := c.(locktable.DetachWaiter)

@@ -27,8 +27,8 @@ func drawManyHolders(p *Plan) {
 	p.Clients = append(p.Clients, c)
 }
 
-// crowdMax bounds the crowds among which the history of what callers were told can be
-// judged, crowdPause how long one of a crowd thinks.
+// crowdMax bounds the names with many holders among which the history of what callers were told can be
+// judged, crowdPause how long one of the holders waits.
 const (
 	manyHoldersMax   = 4
 	manyHoldersPause = 500 * time.Millisecond
@@ -54,7 +54,7 @@ func (c *client) wishes() acquireSpec {
 	return x
 }
 
-// holds keeps a lease of a crowd for a while, and lets it go.
+// holds keeps a lease of a name with many holders for a while, and lets it go.
 func (k *caller) holds() {
 	mine := k.cycle
 	k.client.world.after(&k.client.process, between(k.client.rng, time.Second, 20*time.Second), func() {

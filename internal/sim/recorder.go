@@ -126,7 +126,7 @@ func (x *recorder) client(p *process) int {
 }
 
 // asks notes that somebody asks for names. The acts are unknown until told. A
-// nil witness notes nothing.
+// nil recorder records nothing.
 func (x *recorder) asks(p *process, want *acquireSpec, try bool) []*Act {
 	if x == nil {
 		return nil

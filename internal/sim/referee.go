@@ -31,14 +31,14 @@ type referee struct {
 	// tenure in force.
 	tenure tenure
 	// deposed is when the tenure after another was claimed, whether or not the store has
-	// lost that claim since. reigns are all there were.
+	// lost that claim since. served tenures are all there were.
 	deposed map[tenure]time.Duration
 	reigns  map[tenure]*servedTenure
 	// lost are the batches that a set-back has taken away and that have not landed again,
-	// void is until when each session may believe in a void promise; see reign.
+	// void is until when each session may believe in a void promise; see served tenure.
 	lost map[store.Sum]bool
 	void map[locktable.ID]time.Duration
-	// from is the reign that an answer came from, by its receiver, and granter by the
+	// from is the served tenure that an answer came from, by its receiver, and granter by the
 	// token that it grants.
 	from    map[locktable.Ref]*servedTenure
 	granter map[guard.Token]*servedTenure

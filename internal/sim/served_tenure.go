@@ -15,15 +15,15 @@ import (
 // # What a store that is set back leaves of what was promised
 //
 // A server knows the store by the batches that it was told have landed. Once one of
-// those is lost its reign is misled, and all that it promised is void, before the
+// those is lost its served tenure is misled, and all that it promised is void, before the
 // store was set back and after: renewals answered, leases granted, sessions opened,
 // places in a line, what observers were told. All other promises hold, whenever they
 // were given:
 //
-//   - those of a reign that began after: it has read what is left of the log;
-//   - those of a reign that goes on because nothing of its own is lost, such as one
+//   - those of a served tenure that began after: it has read what is left of the log;
+//   - those of a served tenure that goes on because nothing of its own is lost, such as one
 //     that was set back between two batches;
-//   - those of a reign that was over before, of which nothing is lost. What later ones
+//   - those of a served tenure that was over before, of which nothing is lost. What later ones
 //     wrote and lost can only have been to the good of its sessions: the next one
 //     finds them as this one left them, and gives them their whole time anew.
 //
@@ -77,7 +77,7 @@ func (r *referee) serves(s *server, opening []byte) {
 	}
 }
 
-// current is the reign whose tenure is in force; nil: nobody serves it yet.
+// current is the served tenure whose tenure is in force; nil: nobody serves it yet.
 func (r *referee) current() *servedTenure { return r.reigns[r.tenure] }
 
 // logged reports whether a batch is in the durable log.
@@ -108,7 +108,7 @@ func (r *referee) loses(raw []byte) {
 	}
 }
 
-// misleads makes void what a reign has promised.
+// misleads makes void what a served tenure has promised.
 func (r *referee) misleads(x *servedTenure) {
 	x.misled = true
 	for id, all := range r.promises.given { //tidy:unordered each session for itself

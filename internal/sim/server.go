@@ -125,7 +125,7 @@ func (s *server) dropConnections(after time.Duration) {
 	}
 }
 
-// claim claims one tenure and begins to serve it. It runs in a fiber.
+// claim claims one tenure and begins to serve it. It runs in a coroutine.
 func (s *server) claim() {
 	w := s.world
 	var nonce store.Nonce
@@ -201,7 +201,7 @@ func final(err error) bool {
 
 // quit is the end of a tenure, or of the wait for one. After ErrFenced the
 // process waits for its next turn; after anything else it ends and is started
-// again. It may be called in a fiber, so the rest happens after it.
+// again. It may be called in a coroutine, so the rest happens after it.
 func (s *server) quit(why error) {
 	w := s.world
 	if s.ctx == nil || s.ctx.Err() != nil {

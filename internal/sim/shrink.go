@@ -139,7 +139,7 @@ func smaller(p Plan, failed time.Duration) []Plan {
 	return all
 }
 
-// fields of the weather, so that each can be taken out.
+// fields of the fault rates, so that each can be taken out.
 func (x *FaultRates) fields() []*float64 {
 	return []*float64{
 		&x.LoseRequest, &x.LoseAnswer, &x.Repeat, &x.SlowStore, &x.Cut, &x.Swallow, &x.LoseUp, &x.LoseDown, &x.Late, &x.Lose, &x.Double, &x.Slow,

@@ -180,7 +180,7 @@ func nameOf(to locktable.Ref) string {
 	return "somebody"
 }
 
-// setBack forgets who waits, when nobody does so at the reign that is in force now.
+// setBack forgets who waits, when nobody does so at the served tenure that is in force now.
 func (q *queue) setBack() {
 	if now := q.referee.current(); now == nil || now.misled || now.epoch != q.epoch {
 		q.epoch, q.all = 0, nil

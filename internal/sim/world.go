@@ -173,7 +173,7 @@ func (w *World) turn() bool {
 	return !w.ended
 }
 
-// bury ends every fiber.
+// bury ends every coroutine.
 func (w *World) bury() {
 	for _, s := range w.servers {
 		s.die()

@@ -71,9 +71,8 @@ func TestInstallWithoutRights(t *testing.T) {
 	writer.mustClaim(t, fence("x", 7))
 }
 
-// TestNothingIsInstalledOverWhatWasPlanted: whoever may make a schema could make the
-// guard's before somebody with more rights installs it, and would own what runs with
-// those rights.
+// A role that may make a schema could make the guard's before a role with more rights
+// installs it, and would own what runs with those rights.
 func TestNothingIsInstalledOverWhatWasPlanted(t *testing.T) {
 	for name, plant := range map[string]string{
 		"the schema":    `create schema pawl authorization planter`,

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// TestAStrangerIsInTheWay: advisory locks are open to whoever may connect. A role
+// Advisory locks are open to every role that may connect. One
 // without any right to the guard can hold claims up by them, and is named; it lets
 // no new transaction in, and those that have entered go on.
 func TestAStrangerIsInTheWay(t *testing.T) {

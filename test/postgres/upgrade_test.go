@@ -128,8 +128,8 @@ func TestUpgradeMakesWhatIsInstalledAnew(t *testing.T) {
 	}
 }
 
-// TestUpgradeLeavesStricterTriggersAlone: whoever made one hold under
-// session_replication_role = replica, too, is not undone.
+// A trigger that was made to hold under session_replication_role = replica, too, stays
+// so.
 func TestUpgradeLeavesStricterTriggersAlone(t *testing.T) {
 	d := bare(t)
 	d.session(t).must(begin, versionTwo, `alter table pawl.guard enable always trigger ratchet`, commit)

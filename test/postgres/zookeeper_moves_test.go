@@ -48,8 +48,8 @@ func TestEnsembleSetBack(t *testing.T) {
 	})
 	d.mustClaim(t, lost)
 
-	// Set back, it counts the same numbers again. While they are low whoever locks
-	// is refused; then one comes that was given before.
+	// Set back, it counts the same numbers again. While they are low every
+	// holder is refused; then one comes that was given before.
 	again(func() error { return errors.Join(os.RemoveAll(data), os.Rename(old, data)) })
 	low := turn(nothing)
 	if low.Token >= lost.Token || low.Cell != lost.Cell {

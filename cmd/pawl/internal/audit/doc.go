@@ -1,4 +1,4 @@
-// Package audit writes the audit log: one line of JSON for each deed, in the order
+// Package audit writes the audit log: one line of JSON for each record, in the order
 // in which they were noted.
 //
 // It promises:
@@ -20,7 +20,7 @@
 //   - Reopen makes the path a new file when the old one was moved away, without a
 //     line lost between them.
 //
-// It does not promise that a line is on the disk when its deed is answered: a
+// It does not promise that a line is on the disk when what it tells of is answered: a
 // crash of the machine may cost the last lines, one of the process those that
 // were queued. It keeps no file of its own size: that is logrotate's work.
 package audit

@@ -153,7 +153,7 @@ func (l *Log) Record(d access.AuditRecord) {
 	l.wake()
 }
 
-// wanted reports whether a deed gets a line. The one that begins a second brings
+// wanted reports whether a record gets a line. The one that begins a second brings
 // what was left out before.
 func (l *Log) wanted(at time.Time, d access.AuditRecord) bool {
 	if now := at.Unix(); now != l.second {

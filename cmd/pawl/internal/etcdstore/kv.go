@@ -61,8 +61,8 @@ func (k kv) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 		return kvlog.Page{}, fmt.Errorf("read from %s: %w", q.From, translate(err))
 	}
 	page := kvlog.Page{More: res.More, Seen: seen(res.Header)}
-	// Whoever reads on begins behind the last key: one that does not lie behind the one
-	// before it would be read for ever.
+	// The next page begins behind the last key: keys that do not rise would be read for
+	// ever.
 	last := ""
 	for i, found := range res.Kvs {
 		p := pair(found)

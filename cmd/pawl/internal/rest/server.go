@@ -49,7 +49,7 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
-// Authorizer lets callers in; *desk.Desk is one. Errors are *cell.RefusedError.
+// Authorizer lets callers in; *service.Service is one. Errors are *cell.RefusedError.
 type Authorizer interface {
 	Admit(ctx context.Context, verb string) (*access.Caller, error)
 	// May refuses a caller that has a right on no name.

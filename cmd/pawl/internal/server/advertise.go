@@ -45,7 +45,7 @@ func splitAdvertised(told string) (host, port string) {
 	return strings.Trim(told, "[]"), ""
 }
 
-// advertised settles where clients are sent to.
+// advertised determines where clients are sent to.
 func advertised(d *listeners, o Options) addresses {
 	web := o.AdvertiseHTTP
 	if web == "" && o.AdvertiseLink != "" && d.http != nil {
