@@ -31,7 +31,7 @@ demo: build ## watch a paused holder come back from the dead and be refused
 	@.bin/pawl demo zombie
 
 .PHONY: test
-test: ## everything: checks, then every test once and with the race detector
+test: ## everything: checks, then every test, with the race detector where it can find something
 	@scripts/deps
 	@$(MAKE) --no-print-directory pinned
 	@scripts/test
