@@ -12,7 +12,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // letGoMax is how long to try to release what could not be printed.
@@ -69,7 +69,7 @@ that cannot be reached are asked again while it waits, for 10s at most.
 		if err := mode.check(cmd); err != nil {
 			return err
 		}
-		if err := locktable.ValidValue([]byte(value)); err != nil {
+		if err := bounds.ValidValue([]byte(value)); err != nil {
 			return usage(cmd, "--value: %v", err)
 		}
 		if !cmd.Flags().Changed("label") {
@@ -126,7 +126,7 @@ func letGo(ctx context.Context, c *client, lease rest.LeaseBody) error {
 // checkAcquire says on the spot what the server would refuse.
 func checkAcquire(cmd *cobra.Command, names []string, ttl, wait durationFlag, label, session string) error {
 	for _, name := range names {
-		if err := locktable.ValidName(name); err != nil {
+		if err := bounds.ValidName(name); err != nil {
 			return usage(cmd, "NAME: %v", err)
 		}
 	}
@@ -134,14 +134,14 @@ func checkAcquire(cmd *cobra.Command, names []string, ttl, wait durationFlag, la
 		if session != "" {
 			return usage(cmd, "both --ttl and --session are given; expected one: a lease of a session has the session's TTL")
 		}
-		if err := locktable.ValidTTL(ttl.value); err != nil {
+		if err := bounds.ValidTTL(ttl.value); err != nil {
 			return usage(cmd, "--ttl: %v", err)
 		}
 	}
-	if err := locktable.ValidWait(wait.value); err != nil {
+	if err := bounds.ValidWait(wait.value); err != nil {
 		return usage(cmd, "--wait: %v", err)
 	}
-	if err := locktable.ValidLabel(label); err != nil {
+	if err := bounds.ValidLabel(label); err != nil {
 		return usage(cmd, "--label: %v", err)
 	}
 	return nil
@@ -221,7 +221,7 @@ again for 5s before the exit code is 69. Renewing twice does no harm.
 	cmd.Flags().Bool("json", true, "print one line of JSON, as it does anyway")
 	cmd.Flags().Var(&ttl, "ttl", "another TTL from now on, 1s to 24h; absent: the one that was asked for last")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := locktable.ValidTTL(ttl.value); ttl.given && err != nil {
+		if err := bounds.ValidTTL(ttl.value); ttl.given && err != nil {
 			return usage(cmd, "--ttl: %v", err)
 		}
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {

@@ -12,9 +12,9 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/infile"
-	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 func newAuth() *cobra.Command {
@@ -64,7 +64,7 @@ the line "identities:".`,
 			return usage(cmd, "--prefix is missing; expected that of the names, or '' for every name")
 		}
 		if prefix != "" {
-			if err := locktable.ValidName(prefix); err != nil {
+			if err := bounds.ValidName(prefix); err != nil {
 				return usage(cmd, "--prefix: %v", err)
 			}
 		}

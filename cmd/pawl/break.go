@@ -9,7 +9,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 func newBreak() *cobra.Command {
@@ -37,7 +37,7 @@ two may act, and only a guard at the resource keeps the first one out.
 	f.BoolVar(&now, "now", false, "free the name at once; until the holder notices, two may act")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := locktable.ValidName(args[0]); err != nil {
+		if err := bounds.ValidName(args[0]); err != nil {
 			return usage(cmd, "NAME: %v", err)
 		}
 		if token == "" {
@@ -50,7 +50,7 @@ two may act, and only a guard at the resource keeps the first one out.
 		if reason == "" {
 			return usage(cmd, "--reason is missing; expected why the lease is broken, for its holder and for the log")
 		}
-		if err := locktable.ValidReason(reason); err != nil {
+		if err := bounds.ValidReason(reason); err != nil {
 			return usage(cmd, "--reason: %v", err)
 		}
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/dialerr"
-	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/protolimit"
 )
 
@@ -42,7 +42,7 @@ const (
 	silentMax = 2 * time.Second
 	// answerMax bounds an answer: a page of names, each with the largest value,
 	// fits.
-	answerMax = locktable.PageMax*(locktable.ValueMax+4<<10) + 4<<20
+	answerMax = bounds.PageMax*(bounds.ValueMax+4<<10) + 4<<20
 )
 
 // client asks the servers of a cell, one after the other, until one serves.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 func TestLeaseByCommands(t *testing.T) {
@@ -200,14 +200,14 @@ func TestNamesByCommand(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for _, name := range []string{
 		"a/b", "a", "a/", "A/B", ".", "..", "file:///x", "with blanks ", "%2F", "+", "?", "#", "-x", "🔒", "e\u0301", `"q"`,
-		strings.Repeat("n", locktable.NameMax),
+		strings.Repeat("n", bounds.NameMax),
 	} {
 		l := read[lease](t, s.want(0, "acquire", "--ttl", "1h", "--", name).stdout)
 		if got := read[lock](t, s.want(0, "show", "--json", "--", name).stdout); l.Name != name || got.Name != name || len(got.Holders) != 1 {
 			t.Errorf("%q was granted as %+v and is shown as %+v", name, l, got)
 		}
 	}
-	for _, name := range []string{"", "a\nb", "\x7f", "\xff", "\u0085", strings.Repeat("n", locktable.NameMax+1)} {
+	for _, name := range []string{"", "a\nb", "\x7f", "\xff", "\u0085", strings.Repeat("n", bounds.NameMax+1)} {
 		s.want(exitUsage, "acquire", "--", name)
 		s.want(exitUsage, "show", "--", name)
 		s.want(exitUsage, "run", name, "--", "true")

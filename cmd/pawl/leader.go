@@ -9,7 +9,7 @@ import (
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 func newLeader() *cobra.Command {
@@ -35,7 +35,7 @@ By the time it is read the leader may be another one. With --watch the exit code
 	cmd.Flags().BoolVar(&watch, "watch", false, "print a line at every change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
-		if err := locktable.ValidName(name); err != nil {
+		if err := bounds.ValidName(name); err != nil {
 			return usage(cmd, "NAME: %v", err)
 		}
 		if watch {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 func newLs() *cobra.Command {
@@ -116,8 +116,8 @@ func list(ctx context.Context, c *client, q *linkpb.ListRequest, each func(rest.
 		if err != nil {
 			return err
 		}
-		if n := len(page.GetLocks()); n > locktable.PageMax {
-			return fmt.Errorf("%s answers with %d names on a page; at most %d were expected", c.served, n, locktable.PageMax)
+		if n := len(page.GetLocks()); n > bounds.PageMax {
+			return fmt.Errorf("%s answers with %d names on a page; at most %d were expected", c.served, n, bounds.PageMax)
 		}
 		for _, l := range page.GetLocks() {
 			if l.GetName() <= last {
@@ -153,7 +153,7 @@ value of the first of them, and the queue in its order.
 	servers := serversFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := locktable.ValidName(args[0]); err != nil {
+		if err := bounds.ValidName(args[0]); err != nil {
 			return usage(cmd, "NAME: %v", err)
 		}
 		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // modeFlags say how a name is to be held.
@@ -26,11 +26,11 @@ func (m *modeFlags) check(cmd *cobra.Command) error {
 		if m.shared {
 			return usage(cmd, "both --shared and --slots are given; expected one of them")
 		}
-		if err := locktable.ValidSlots(m.slots); err != nil {
+		if err := bounds.ValidSlots(m.slots); err != nil {
 			return usage(cmd, "--slots: %v", err)
 		}
 	}
-	if err := locktable.ValidLockDelay(m.lockDelay.value); err != nil {
+	if err := bounds.ValidLockDelay(m.lockDelay.value); err != nil {
 		return usage(cmd, "--lock-delay: %v", err)
 	}
 	return nil

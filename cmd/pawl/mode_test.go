@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -181,7 +181,7 @@ func TestRunsShare(t *testing.T) {
 // A page of the largest values is no more than a command takes.
 func TestLargeValuesAreListed(t *testing.T) {
 	s := serve(t, "--store", "memory")
-	value := base64.StdEncoding.EncodeToString(make([]byte, locktable.ValueMax))
+	value := base64.StdEncoding.EncodeToString(make([]byte, bounds.ValueMax))
 	const n = 80
 	for i := range n {
 		if code, text := s.post("/v1/leases", fmt.Sprintf(`{"name":"n%02d","ttl":"1h","value":%q}`, i, value)); code != 200 {

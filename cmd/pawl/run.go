@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // runFlags is how a command is to be run.
@@ -91,7 +91,7 @@ is none. --status-fd tells whose code it is.`,
 func (v *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	servers := serversFlag(f)
-	v.ttl.value = locktable.TTLDefault
+	v.ttl.value = bounds.TTLDefault
 	v.contain = choiceFlag{string(supervise.ContainAuto), []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}}
 	f.Var(&v.ttl, "ttl", "how long the lease outlives the last sign of life; about how long others wait after a crash")
 	f.VarP(&v.killAfter, "kill-after", "k", "time between the request to end and the kill (default 5s, at most a third of the TTL)")
@@ -141,7 +141,7 @@ func (v *runFlags) validate(cmd *cobra.Command, args []string) error {
 	if err := v.mode.check(cmd); err != nil {
 		return err
 	}
-	if err := locktable.ValidValue([]byte(v.value)); err != nil {
+	if err := bounds.ValidValue([]byte(v.value)); err != nil {
 		return usage(cmd, "--value: %v", err)
 	}
 	if v.conflict < 0 || v.conflict > 255 {
@@ -182,7 +182,7 @@ func (v *runFlags) validateTimes(cmd *cobra.Command) error {
 		return nil // nothing is to be killed
 	case kill < 0:
 		return usage(cmd, "--kill-after is %v; expected 0s or more", kill)
-	case kill > locktable.TTLMax:
+	case kill > bounds.TTLMax:
 		return usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most 24h", kill)
 	case !supervise.Fits(ttl, kill):
 		return usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
@@ -30,7 +31,7 @@ type Options struct {
 	// TokenFloor is a value that the counter starts above, 0: none.
 	TokenFloor guard.Token
 	// Limits of the table; zero: locktable.DefaultLimits.
-	Limits locktable.Limits
+	Limits bounds.Limits
 	// Ended is told of sessions that expired, and of leases that were broken or
 	// released without a stream, once that is durable; nil: nobody is. It must not
 	// block.
@@ -82,8 +83,8 @@ type published struct {
 
 // New returns a cell that does not run yet.
 func New(o Options) *Cell {
-	if o.Limits == (locktable.Limits{}) {
-		o.Limits = locktable.DefaultLimits
+	if o.Limits == (bounds.Limits{}) {
+		o.Limits = bounds.DefaultLimits
 	}
 	if o.ActiveTTL <= 0 {
 		o.ActiveTTL = store.ActiveTTLDefault

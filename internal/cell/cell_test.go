@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -285,7 +286,7 @@ func TestSnapshotAndTheRest(t *testing.T) {
 		for i := range 45 {
 			name := fmt.Sprintf("n%d", i)
 			l, err := s.Acquire(t.Context(), cell.AcquireRequest{
-				Names: []string{name}, TTL: time.Hour, Value: make([]byte, locktable.ValueMax),
+				Names: []string{name}, TTL: time.Hour, Value: make([]byte, bounds.ValueMax),
 			})
 			if err != nil {
 				t.Fatalf("acquire %s: %v", name, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
@@ -21,7 +22,7 @@ type Founding struct {
 	// Cell is the id, Secret the 32 bytes that only servers of the cell know.
 	Cell   string
 	Secret []byte
-	Limits locktable.Limits
+	Limits bounds.Limits
 }
 
 // FoundCore begins a new cell; opening is its first batch, for store.Claim.
@@ -33,7 +34,7 @@ func FoundCore(f Founding, epoch uint64, nonce store.Nonce, wall time.Time, floo
 
 // ReplayCore reads the log of a tenure that was just claimed. The caller lands
 // opening as batch number.
-func ReplayCore(ctx context.Context, t store.Tenure, limits locktable.Limits, wall time.Time, floor guard.Token) (c Core, number uint64, opening []byte, err error) {
+func ReplayCore(ctx context.Context, t store.Tenure, limits bounds.Limits, wall time.Time, floor guard.Token) (c Core, number uint64, opening []byte, err error) {
 	r, err := replay(ctx, t, limits)
 	if err != nil {
 		return Core{}, 0, nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -22,7 +23,7 @@ func TestReadsOnAFullStoreAreDurable(t *testing.T) {
 	for seed := range uint64(300) {
 		w := &fullStore{
 			t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), stepper: stepper{t: t, wall: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)},
-			durable: locktable.New(locktable.DefaultLimits), batches: map[uint64][]byte{}, ever: map[string][]guard.Token{}, held: map[guard.Token]string{},
+			durable: locktable.New(bounds.DefaultLimits), batches: map[uint64][]byte{}, ever: map[string][]guard.Token{}, held: map[guard.Token]string{},
 		}
 		w.play()
 		pages, refused, observed = pages+w.pages, refused+w.refused, observed+w.observed
@@ -57,7 +58,7 @@ func (w *fullStore) name() string {
 }
 
 func (w *fullStore) play() {
-	w.c = newCore(locktable.New(locktable.DefaultLimits), 1, store.Nonce{1})
+	w.c = newCore(locktable.New(bounds.DefaultLimits), 1, store.Nonce{1})
 	w.c.table.Found("test-0123456789abcdef", []byte("secret"), &w.c.decided)
 	w.landed(1, w.c.opening(w.wall, 0))
 	w.c.begun(w.now)

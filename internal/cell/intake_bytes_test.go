@@ -6,17 +6,18 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // large is the largest acquire that can be granted.
 func large(identity string) locktable.Acquire {
 	a := locktable.Acquire{
-		Identity: identity, Label: string(make([]byte, locktable.LabelMax)), Value: make([]byte, locktable.ValueMax),
-		Names: make([]string, locktable.NamesMax), Salt: make([]byte, 16),
+		Identity: identity, Label: string(make([]byte, bounds.LabelMax)), Value: make([]byte, bounds.ValueMax),
+		Names: make([]string, bounds.NamesMax), Salt: make([]byte, 16),
 	}
 	for i := range a.Names {
-		a.Names[i] = string(make([]byte, locktable.NameMax))
+		a.Names[i] = string(make([]byte, bounds.NameMax))
 	}
 	return a
 }
@@ -131,9 +132,9 @@ func TestAStreamThatEndsLeavesNothingInLine(t *testing.T) {
 // nothing is decided for long.
 func TestACallThatGivesUpLeavesNoBytes(t *testing.T) {
 	in := newIntake()
-	for range 2 * QueuedBytesMax / bytesOf(&locktable.Acquire{Value: make([]byte, locktable.ValueMax)}) {
+	for range 2 * QueuedBytesMax / bytesOf(&locktable.Acquire{Value: make([]byte, bounds.ValueMax)}) {
 		x := newCall()
-		if refused, _ := in.single(0, locktable.Acquire{Ref: x, Identity: "a", Value: make([]byte, locktable.ValueMax)}); refused {
+		if refused, _ := in.single(0, locktable.Acquire{Ref: x, Identity: "a", Value: make([]byte, bounds.ValueMax)}); refused {
 			t.Fatalf("no room, and %d bytes wait", in.bytes)
 		}
 		if !in.withdraw(x) || !in.withdraw(x) {

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -17,7 +18,7 @@ func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
 	s := &stepper{t: t, wall: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.run("begin")
 	s.run("advance 1s")
-	value := make([]byte, locktable.ValueMax)
+	value := make([]byte, bounds.ValueMax)
 	const each = 100
 	counted := func() {
 		all := 0
@@ -43,7 +44,7 @@ func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
 		counted()
 		s.run("advance 1ms")
 	}
-	if over := s.c.openBytes - openBytesMax; over <= 0 || over > each*(locktable.ValueMax+1000) || len(s.c.open) >= openMax {
+	if over := s.c.openBytes - openBytesMax; over <= 0 || over > each*(bounds.ValueMax+1000) || len(s.c.open) >= openMax {
 		t.Errorf("%d bytes of %d events wait when acquires are held back", s.c.openBytes, len(s.c.open))
 	}
 	for s.c.durable < s.c.last {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store/memstore"
@@ -87,7 +88,7 @@ func TestPlaceThatIsGivenUp(t *testing.T) {
 		cause error
 		kept  time.Duration
 	}{
-		"the connection ends":              {"one", nil, locktable.PlaceKept},
+		"the connection ends":              {"one", nil, bounds.PlaceKept},
 		"it ends, without a request id":    {"", nil, 0},
 		"the caller may not wait any more": {"one", errCut, 0},
 	} {

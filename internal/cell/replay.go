@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -31,7 +32,7 @@ type replayed struct {
 
 // replay rebuilds the table. What does not fit is store.ErrDamaged and names
 // the batch.
-func replay(ctx context.Context, t store.Tenure, limits locktable.Limits) (*replayed, error) {
+func replay(ctx context.Context, t store.Tenure, limits bounds.Limits) (*replayed, error) {
 	r := &replayed{table: locktable.New(limits), whole: true}
 	r.table.Replaying()
 	head, err := t.Replay(ctx, r.chunk, r.batch)

@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -24,7 +25,7 @@ func (s Sender) Attach(h *Hello, opens bool) locktable.Attach {
 		Held: h.Held, Wanted: h.Wanted, Next: h.Next, Cell: h.Cell, Highest: h.Highest,
 	}
 	if opens {
-		a.New, a.TTL = s.Session, cmp.Or(a.TTL, locktable.TTLDefault)
+		a.New, a.TTL = s.Session, cmp.Or(a.TTL, bounds.TTLDefault)
 	} else {
 		a.Session = s.Session
 	}

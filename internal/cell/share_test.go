@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -20,7 +21,7 @@ import (
 func TestAnIdentitysShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clock.Bubble()
-		limits := locktable.DefaultLimits
+		limits := bounds.DefaultLimits
 		limits.Sessions, limits.Leases, limits.Waiters, limits.ValueBytes = 8, 8, 4, 1000
 		c := cell.New(cell.Options{
 			Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test", ActiveTTL: activeTTL, Limits: limits,

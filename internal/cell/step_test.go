@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
@@ -82,7 +83,7 @@ func (s *stepper) run(line string) []string {
 	}
 	switch words[0] {
 	case "begin":
-		s.c = newCore(locktable.New(locktable.DefaultLimits), 1, store.Nonce{1})
+		s.c = newCore(locktable.New(bounds.DefaultLimits), 1, store.Nonce{1})
 		s.c.table.Found("test-0123456789abcdef", []byte("secret"), &s.c.decided)
 		s.c.opening(s.wall, 0)
 		s.c.begun(s.now)
@@ -256,12 +257,12 @@ func TestLargestEventsFit(t *testing.T) {
 	var all []locktable.Command
 	for i := range 100 {
 		a := locktable.Acquire{
-			Ref: "a", Session: stepID("a"), Try: true, Lease: stepID(fmt.Sprint(i)), Label: strings.Repeat("l", locktable.LabelMax),
-			Value: make([]byte, locktable.ValueMax-i*600), RequestKey: stepID(fmt.Sprint("key", i)), Salt: make([]byte, 16),
+			Ref: "a", Session: stepID("a"), Try: true, Lease: stepID(fmt.Sprint(i)), Label: strings.Repeat("l", bounds.LabelMax),
+			Value: make([]byte, bounds.ValueMax-i*600), RequestKey: stepID(fmt.Sprint("key", i)), Salt: make([]byte, 16),
 		}
-		for j := range locktable.NamesMax {
+		for j := range bounds.NamesMax {
 			name := fmt.Sprintf("%d/%d/", i, j)
-			a.Names = append(a.Names, name+strings.Repeat("n", locktable.NameMax-len(name)))
+			a.Names = append(a.Names, name+strings.Repeat("n", bounds.NameMax-len(name)))
 		}
 		all = append(all, a)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -35,7 +36,7 @@ func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
 	switch {
 	case opens:
 		s.id = drawID()
-		s.ttl = cmp.Or(s.ttl, locktable.TTLDefault)
+		s.ttl = cmp.Or(s.ttl, bounds.TTLDefault)
 	case copy(s.id[:], h.Session) != len(s.id) || len(h.Session) != len(s.id):
 		r.Receive(0, locktable.Closed{Reason: locktable.Invalid, Message: "a session's id has 16 bytes"})
 		return s

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -192,7 +193,7 @@ func TestSnapshotsFollowTheLogsGrowth(t *testing.T) {
 		// snapshot is asked for.
 		until := func(call int64) (n int) {
 			for ; calls.Load() < call && n < 1000; n++ {
-				l, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"n"}, TTL: time.Minute, Value: make([]byte, locktable.ValueMax)})
+				l, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: []string{"n"}, TTL: time.Minute, Value: make([]byte, bounds.ValueMax)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -20,7 +21,7 @@ func (c *Cell) OpenSession(ctx context.Context, ttl time.Duration, label string)
 	id := drawID()
 	a, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command {
 		return locktable.OpenSession{
-			Ref: ref, New: id.hash(), TTL: cmp.Or(ttl, locktable.TTLDefault), Label: label, Identity: callerOf(ctx),
+			Ref: ref, New: id.hash(), TTL: cmp.Or(ttl, bounds.TTLDefault), Label: label, Identity: callerOf(ctx),
 		}
 	})
 	if err != nil {
@@ -105,12 +106,12 @@ func (c *Cell) gone(what string) error {
 // listWeight is what a listing weighs beside a command that is about one thing: it
 // may show a thousand names, or a thousand who hold one and wait for it.
 func listWeight(l locktable.List) int {
-	n := locktable.PageMax
+	n := bounds.PageMax
 	switch {
 	case l.Name != "" && l.WithoutQueue:
 		n = 0
 	case l.Name == "" && l.Limit > 0:
-		n = min(l.Limit, locktable.PageMax)
+		n = min(l.Limit, bounds.PageMax)
 	}
 	return 1 + n/namesPerWeight
 }
@@ -249,10 +250,10 @@ func (c *Cell) ownHolder(err error, r AcquireRequest) error {
 }
 
 func (c *Cell) acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
-	if err := locktable.ValidWait(r.Wait); err != nil {
+	if err := bounds.ValidWait(r.Wait); err != nil {
 		return Lease{}, c.refused(locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
 	}
-	if err := locktable.ValidRequestID(r.RequestID); err != nil {
+	if err := bounds.ValidRequestID(r.RequestID); err != nil {
 		return Lease{}, c.refused(locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
 	}
 	x := newCall()
@@ -316,7 +317,7 @@ func (r *AcquireRequest) command(cell, identity string) (id secretID, a locktabl
 	}
 	a.Lease = id.hash()
 	if r.Session == "" {
-		a.Own, a.TTL = id.ownSession().hash(), cmp.Or(r.TTL, locktable.TTLDefault)
+		a.Own, a.TTL = id.ownSession().hash(), cmp.Or(r.TTL, bounds.TTLDefault)
 		return id, a, true
 	}
 	session, ok := parseID(r.Session)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/service"
@@ -176,7 +177,7 @@ func (d *streamCaller) mayAcquire(i *access.Identity, out cell.Receiver, number 
 		return false
 	}
 	for _, name := range names {
-		if !i.Allow(access.Hold, name) && locktable.ValidName(name) == nil {
+		if !i.Allow(access.Hold, name) && bounds.ValidName(name) == nil {
 			d.server.o.Gate.Denied.Add(1)
 			out.Receive(number, service.Denied(i, access.Hold, name))
 			return false
@@ -194,7 +195,7 @@ func (d *streamCaller) mayAcquire(i *access.Identity, out cell.Receiver, number 
 func (d *streamCaller) observable(i *access.Identity, out cell.Receiver, names []string) []string {
 	kept := names[:0]
 	for _, name := range names {
-		if i.Allow(access.Read, name) || locktable.ValidName(name) != nil {
+		if i.Allow(access.Read, name) || bounds.ValidName(name) != nil {
 			kept = append(kept, name)
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/wire"
 )
@@ -378,7 +379,7 @@ func TestTooManyNamesAreAnsweredAtTheDoor(t *testing.T) {
 	c := callerOf(t, g, "a")
 	d := &streamCaller{server: New(nil, Options{Gate: g}), caller: c}
 	var told answered
-	if !d.mayAcquire(c.Identity(), &told, 1, slices.Repeat([]string{"a/1"}, 2*locktable.NamesMax)) || len(told) > 0 {
+	if !d.mayAcquire(c.Identity(), &told, 1, slices.Repeat([]string{"a/1"}, 2*bounds.NamesMax)) || len(told) > 0 {
 		t.Errorf("as many as may be listed: %v", told)
 	}
 	if d.mayAcquire(c.Identity(), &told, 1, make([]string, 100_000)) || len(told) != 1 || told[0].(locktable.Refused).Reason != locktable.Invalid {

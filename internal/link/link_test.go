@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -326,7 +327,7 @@ func TestUnary(t *testing.T) {
 		c := serve(t, false)
 		ctx := context.Background()
 		s, err := c.OpenSession(ctx, &linkpb.OpenSessionRequest{Label: "me"})
-		if err != nil || s.TtlNano != int64(locktable.TTLDefault) {
+		if err != nil || s.TtlNano != int64(bounds.TTLDefault) {
 			t.Fatalf("%v, %v", s, err)
 		}
 		if r, err := c.RenewSession(ctx, &linkpb.RenewSessionRequest{Session: s.Session}); err != nil || r.TtlNano != s.TtlNano {

@@ -5,33 +5,35 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // TooMany says why an acquire of so many names is refused, however many of them are
 // equal; nil: it may pass. It is asked before an acquire waits to be decided.
 func TooMany(names []string) error {
-	if len(names) > 2*NamesMax {
+	if len(names) > 2*bounds.NamesMax {
 		return errNames(len(names))
 	}
 	return nil
 }
 
 func errNames(n int) error {
-	return fmt.Errorf("%d names were given; 1 to %d were expected", n, NamesMax)
+	return fmt.Errorf("%d names were given; 1 to %d were expected", n, bounds.NamesMax)
 }
 
 func (c Acquire) valid() error {
-	if len(c.Names) < 1 || len(c.Names) > NamesMax {
+	if len(c.Names) < 1 || len(c.Names) > bounds.NamesMax {
 		return errNames(len(c.Names))
 	}
 	for _, name := range c.Names {
-		if err := ValidName(name); err != nil {
+		if err := bounds.ValidName(name); err != nil {
 			return err
 		}
 	}
 	switch {
 	case c.Mode == Slots:
-		if err := ValidSlots(int64(c.Slots)); err != nil {
+		if err := bounds.ValidSlots(int64(c.Slots)); err != nil {
 			return err
 		}
 	case c.Mode > Slots:
@@ -40,17 +42,17 @@ func (c Acquire) valid() error {
 		return errors.New("slots were given for a lease that is not one of slots")
 	}
 	if c.Session == (ID{}) {
-		if err := ValidTTL(c.TTL); err != nil {
+		if err := bounds.ValidTTL(c.TTL); err != nil {
 			return err
 		}
 	}
-	if err := ValidLockDelay(c.LockDelay); err != nil {
+	if err := bounds.ValidLockDelay(c.LockDelay); err != nil {
 		return err
 	}
-	if err := ValidValue(c.Value); err != nil {
+	if err := bounds.ValidValue(c.Value); err != nil {
 		return err
 	}
-	return ValidLabel(c.Label)
+	return bounds.ValidLabel(c.Label)
 }
 
 // fingerprint tells requests with other arguments apart.

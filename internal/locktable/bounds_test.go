@@ -8,12 +8,13 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // fresh returns a cell's table in its first tenure, and a time in it.
 func fresh(t *testing.T) (*Table, Now) {
 	t.Helper()
-	table, opened := New(DefaultLimits), time.Unix(1_800_000_000, 0)
+	table, opened := New(bounds.DefaultLimits), time.Unix(1_800_000_000, 0)
 	var d Decided
 	table.Found("c", make([]byte, 32), &d)
 	table.Open(1, opened, 0, &d)
@@ -31,12 +32,12 @@ func TestListingIsBounded(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		for range holdersShown + 1 {
 			own++
-			table.Decide(now, Acquire{Ref: own, Names: []string{name}, Mode: Shared, Own: idNumber(own), TTL: TTLMin}, &d)
+			table.Decide(now, Acquire{Ref: own, Names: []string{name}, Mode: Shared, Own: idNumber(own), TTL: bounds.TTLMin}, &d)
 		}
 	}
 	for range waitersShown + 1 {
 		own++
-		table.Decide(now, Acquire{Ref: own, Names: []string{"c"}, Own: idNumber(own), TTL: TTLMin}, &d)
+		table.Decide(now, Acquire{Ref: own, Names: []string{"c"}, Own: idNumber(own), TTL: bounds.TTLMin}, &d)
 	}
 	page := func(l List) Page {
 		d = Decided{}
@@ -68,11 +69,11 @@ func TestListingIsBounded(t *testing.T) {
 // left out.
 func TestFinishedRequestsInPortions(t *testing.T) {
 	for _, n := range []int{0, 1, doneMax, doneMax + 1, 2*doneMax + 5} {
-		s := frozenSession{session: session{id: ID{1}, ttl: TTLMin, finished: 7}}
+		s := frozenSession{session: session{id: ID{1}, ttl: bounds.TTLMin, finished: 7}}
 		for i := range n {
 			s.done = append(s.done, 7+2*uint64(i))
 		}
-		table := New(DefaultLimits)
+		table := New(bounds.DefaultLimits)
 		for _, e := range s.events() {
 			if len(e.Done) > doneMax {
 				t.Errorf("one of %d requests: %d in one event", n, len(e.Done))

@@ -1,16 +1,20 @@
 package locktable
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/pawlproject/pawl/internal/bounds"
+)
 
 // A cancel does not wait behind acquires. So a request that waited, is asked
 // again on a new stream and is then given up may be cancelled before it comes:
 // it must not stand in line again, and be granted to nobody.
 func TestCancelledRequestComesAgain(t *testing.T) {
-	table, now, d := New(DefaultLimits), Now{}, &Decided{}
+	table, now, d := New(bounds.DefaultLimits), Now{}, &Decided{}
 	table.Found("c", make([]byte, 32), d)
 	table.Open(1, now.Wall.AddDate(2026, 0, 0), 0, d)
-	table.Decide(now, Attach{Ref: "s1", New: ID{1}, TTL: TTLDefault, Generation: 1}, d)
-	table.Decide(now, Attach{Ref: "o1", New: ID{2}, TTL: TTLDefault, Generation: 1}, d)
+	table.Decide(now, Attach{Ref: "s1", New: ID{1}, TTL: bounds.TTLDefault, Generation: 1}, d)
+	table.Decide(now, Attach{Ref: "o1", New: ID{2}, TTL: bounds.TTLDefault, Generation: 1}, d)
 	now.Wall = now.Wall.AddDate(2027, 0, 0)
 	table.Decide(now, Acquire{Ref: "o1", Session: ID{2}, Generation: 1, Number: 1, Names: []string{"n"}}, d)
 	ask := Acquire{Ref: "s1", Session: ID{1}, Generation: 1, Number: 1, Names: []string{"n"}}

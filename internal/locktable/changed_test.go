@@ -8,12 +8,13 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // A decision returns the names whose listing changed, and for a session's end
 // when that was.
 func TestWhatDecisionsChange(t *testing.T) {
-	s := newShop(DefaultLimits)
+	s := newShop(bounds.DefaultLimits)
 	session, other := s.attach("a"), s.attach("a")
 	number := uint64(0)
 	changed := func(what string, c Command, names ...string) Answer {

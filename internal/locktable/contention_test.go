@@ -1,18 +1,22 @@
 package locktable
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/pawlproject/pawl/internal/bounds"
+)
 
 // Thousands of shared waiters, all of them held up at a second name by one that
 // they may not pass. Each further one, and whatever happens to the first name,
 // must not walk their queue for each of them: that took minutes, for everybody.
 func TestACrowdOfSharedWaiters(t *testing.T) {
 	const crowd = 4000
-	table, now, d := New(DefaultLimits), Now{}, &Decided{}
+	table, now, d := New(bounds.DefaultLimits), Now{}, &Decided{}
 	table.Found("c", make([]byte, 32), d)
 	table.Open(1, now.Wall.AddDate(2026, 0, 0), 0, d)
 	now.Wall = now.Wall.AddDate(2027, 0, 0)
 	for i := range byte(3) {
-		table.Decide(now, Attach{Ref: i, New: ID{1 + i}, TTL: TTLDefault, Generation: 1}, d)
+		table.Decide(now, Attach{Ref: i, New: ID{1 + i}, TTL: bounds.TTLDefault, Generation: 1}, d)
 	}
 	ask := func(session byte, number uint64, m Mode, names ...string) {
 		table.Decide(now, Acquire{Ref: session - 1, Session: ID{session}, Generation: 1, Number: number, Mode: m, Names: names}, d)
@@ -51,7 +55,7 @@ func TestACrowdOfSharedWaiters(t *testing.T) {
 // that is given.
 func TestASlotOfThousandsIsGivenOn(t *testing.T) {
 	const slots, back = 2 * goneMin, 5
-	s := newShop(DefaultLimits)
+	s := newShop(bounds.DefaultLimits)
 	holder := s.attach("")
 	take := func(number uint64) Granted {
 		t.Helper()

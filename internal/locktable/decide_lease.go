@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 const leaseGone = "no such lease: it was released, expired, was broken, or never was"
@@ -81,7 +82,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 
 // unique removes the second and later of equal names.
 func unique(names []string) []string {
-	for i := 1; i < len(names) && len(names) <= 2*NamesMax; i++ {
+	for i := 1; i < len(names) && len(names) <= 2*bounds.NamesMax; i++ {
 		if slices.Contains(names[:i], names[i]) {
 			names = slices.Delete(slices.Clone(names), i, i+1)
 			i--
@@ -138,9 +139,9 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 	switch l, w := s.granted[c.Number], s.waiting[c.Number]; {
 	case c.Number < low || done:
 		d.refuse(c.Ref, c.Number, Gone, fmt.Sprintf("request %d is finished", c.Number))
-	case c.Number-low > NumbersMax:
+	case c.Number-low > bounds.NumbersMax:
 		d.refuse(c.Ref, c.Number, Invalid, fmt.Sprintf(
-			"request %d is more than %d above the lowest unfinished one, %d", c.Number, NumbersMax, low))
+			"request %d is more than %d above the lowest unfinished one, %d", c.Number, bounds.NumbersMax, low))
 	case cancelled:
 		d.refuse(c.Ref, c.Number, Cancelled, "cancelled by the client")
 	case l != nil && l.args != args || w != nil && w.args != args:
@@ -323,7 +324,7 @@ func (c Cancel) decide(t *Table, now Now, d *Decided) {
 	if s == nil || s.generation != c.Generation {
 		return
 	}
-	if low := max(s.finished, s.finishedUp); c.Number >= low && c.Number-low <= NumbersMax {
+	if low := max(s.finished, s.finishedUp); c.Number >= low && c.Number-low <= bounds.NumbersMax {
 		// Noted in any case: a cancel does not wait behind acquires, so the request
 		// may come yet, also one that waits and is asked again on a new stream.
 		t.cancel(s, c.Number, d)
@@ -349,7 +350,7 @@ func (c DetachWaiter) decide(t *Table, now Now, d *Decided) {
 	}
 	t.disconnect(w)
 	w.attach(nil)
-	t.due.add(now.High+PlaceKept, appointment{kept: w})
+	t.due.add(now.High+bounds.PlaceKept, appointment{kept: w})
 	t.serveAll(now, []*waiter{w}, d)
 }
 
@@ -396,7 +397,7 @@ func (s *session) holding(t *Table, token guard.Token) *lease {
 }
 
 func (c Break) decide(t *Table, now Now, d *Decided) {
-	if err := ValidReason(c.Reason); err != nil {
+	if err := bounds.ValidReason(c.Reason); err != nil {
 		d.refuse(c.Ref, 0, Invalid, err.Error())
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // ReportedAheadMax bounds how far a told token may lie ahead of the wall clock: one
@@ -224,10 +225,10 @@ func (t *Table) reportToken(now Now, cell string, told guard.Token, d *Decided) 
 }
 
 func (t *Table) openSession(now Now, id ID, ttl time.Duration, label, identity string, own bool, d *Decided) (Reason, error) {
-	if err := ValidTTL(ttl); err != nil {
+	if err := bounds.ValidTTL(ttl); err != nil {
 		return Invalid, err
 	}
-	if err := ValidLabel(label); err != nil {
+	if err := bounds.ValidLabel(label); err != nil {
 		return Invalid, err
 	}
 	if len(t.sessions) >= t.limits.Sessions {

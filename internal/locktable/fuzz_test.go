@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // Whatever a log says, the table takes it or says ErrRecord; and what it takes
@@ -48,7 +49,7 @@ func FuzzApply(f *testing.F) {
 		if proto.Unmarshal(raw, &b) != nil {
 			return
 		}
-		table := New(DefaultLimits)
+		table := New(bounds.DefaultLimits)
 		for _, e := range b.Events {
 			if err := table.Apply(e); err != nil {
 				if !errors.Is(err, ErrRecord) {
@@ -59,7 +60,7 @@ func FuzzApply(f *testing.F) {
 		}
 		table.FinishReplay()
 		now := Now{Low: time.Hour, High: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
-		again := New(DefaultLimits)
+		again := New(bounds.DefaultLimits)
 		for e := range table.Freeze(now).Events() {
 			if err := again.Apply(e); err != nil {
 				t.Fatalf("its snapshot does not fit: %v: %v", e, err)

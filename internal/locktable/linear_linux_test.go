@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // What one client may pile up costs everybody in proportion, not by its square:
@@ -66,7 +68,7 @@ const sessions = 4
 func newHall() *hall {
 	none := 1 << 30
 	h := &hall{
-		table: New(Limits{
+		table: New(bounds.Limits{
 			LeasesPerSession: none, WaitersPerName: none, Sessions: none, Leases: none, Waiters: none, ValueBytes: none,
 			TextBytes: none, Closed: none, Observed: none, Observers: none, Finished: none,
 		}),
@@ -76,7 +78,7 @@ func newHall() *hall {
 	h.table.Open(1, h.now.Wall.AddDate(2026, 0, 0), 0, h.d)
 	h.now.Wall = h.now.Wall.AddDate(2027, 0, 0)
 	for i := range byte(sessions) {
-		h.decide(Attach{Ref: i + 1, New: ID{i + 1}, TTL: TTLDefault, Generation: 1})
+		h.decide(Attach{Ref: i + 1, New: ID{i + 1}, TTL: bounds.TTLDefault, Generation: 1})
 	}
 	return h
 }
@@ -182,7 +184,7 @@ func TestSharedReleasesLeaveTheQueueAlone(t *testing.T) {
 }
 
 // A name has so many waiters at most: beyond it the list's moving would tell.
-var waitersMax = DefaultLimits.WaitersPerName
+var waitersMax = bounds.DefaultLimits.WaitersPerName
 
 func TestWaitersLeaveInLinearTime(t *testing.T) {
 	for what, which := range orders {
@@ -241,7 +243,7 @@ func TestACrowdGoesInLinearTime(t *testing.T) {
 	}{
 		"with its session": {Close{Session: ID{3}}, 0},
 		"with its stream":  {Detach{Ref: byte(3), Session: ID{3}, Generation: 1}, 1},
-		"given up":         {Heard{Ref: byte(3), Session: ID{3}, Generation: 1, Finished: NumbersMax}, 0},
+		"given up":         {Heard{Ref: byte(3), Session: ID{3}, Generation: 1, Finished: bounds.NumbersMax}, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			linear(t, 1500, func(t *testing.T, n int) func() {
@@ -335,7 +337,7 @@ func TestObserversGoInLinearTime(t *testing.T) {
 	linear(t, 2000, func(_ *testing.T, n int) func() {
 		h := newHall()
 		for i := range n {
-			h.decide(Attach{Ref: id(i), New: id(i), TTL: TTLDefault, Generation: 1})
+			h.decide(Attach{Ref: id(i), New: id(i), TTL: bounds.TTLDefault, Generation: 1})
 			h.decide(Observe{Ref: id(i), Session: id(i), Generation: 1, Name: "x"})
 		}
 		return func() {

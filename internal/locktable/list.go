@@ -2,6 +2,8 @@ package locktable
 
 import (
 	"strings"
+
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // waitersShown and holdersShown bound those of one name in a listing; with
@@ -22,8 +24,8 @@ func (c List) decide(t *Table, now Now, d *Decided) {
 		d.reply(c.Ref, 0, p)
 		return
 	}
-	if c.Limit <= 0 || c.Limit > PageMax {
-		c.Limit = PageMax
+	if c.Limit <= 0 || c.Limit > bounds.PageMax {
+		c.Limit = bounds.PageMax
 	}
 	if c.After != "" && !strings.HasPrefix(c.After, c.Prefix) {
 		d.refuse(c.Ref, 0, Invalid, "the page token is of another prefix")

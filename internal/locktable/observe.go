@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 func (c Observe) decide(t *Table, now Now, d *Decided) {
@@ -12,7 +13,7 @@ func (c Observe) decide(t *Table, now Now, d *Decided) {
 	if s == nil {
 		return
 	}
-	if err := ValidName(c.Name); err != nil {
+	if err := bounds.ValidName(c.Name); err != nil {
 		d.reply(c.Ref, 0, Closed{Reason: Invalid, Message: err.Error()})
 		return
 	}

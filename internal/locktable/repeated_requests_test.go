@@ -3,12 +3,14 @@ package locktable
 import (
 	"testing"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // An acquire that was taken before is no new one: it waits, or it takes the place of
 // one that waits.
 func TestAskedKnowsWhatWaits(t *testing.T) {
-	table, d := New(DefaultLimits), &Decided{}
+	table, d := New(bounds.DefaultLimits), &Decided{}
 	table.Found("test", []byte("secret"), d)
 	wall := time.Unix(1_000_000, 0)
 	table.Open(1, wall, 0, d)

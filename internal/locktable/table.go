@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // Decided gathers what decisions led to. The caller takes the lists and
@@ -35,7 +36,7 @@ func (d *Decided) refuse(to Ref, number uint64, why Reason, message string) {
 
 // Table is the lock table of one cell.
 type Table struct {
-	limits Limits
+	limits bounds.Limits
 
 	// Decided.
 	cell     string
@@ -234,7 +235,7 @@ type observer struct {
 }
 
 // New returns the empty table.
-func New(limits Limits) *Table {
+func New(limits bounds.Limits) *Table {
 	return &Table{
 		limits:   limits,
 		sessions: map[ID]*session{},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // A client may ask for another TTL with any renewal. What its answer says is what
@@ -46,7 +47,7 @@ func wantedTTL(ttl time.Duration) error {
 	if ttl == 0 {
 		return nil
 	}
-	return ValidTTL(ttl)
+	return bounds.ValidTTL(ttl)
 }
 
 // promise is what a renewal is good for.

@@ -1,6 +1,10 @@
 package locktable
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/pawlproject/pawl/internal/bounds"
+)
 
 // usage is what somebody takes up of the cell's limits, or a change of that. The
 // identity without a name is everybody, and none is kept of it.
@@ -73,7 +77,7 @@ func (t *Table) overdrawn(identity string, more usage) string {
 		{"cancelled requests", u.cancels, more.cancels, t.limits.Waiters},
 		{"requests that are finished before an earlier one", u.finished, more.finished, t.limits.Finished},
 	} {
-		if x.more > 0 && x.has+x.more > x.most/IdentityShare {
+		if x.more > 0 && x.has+x.more > x.most/bounds.IdentityShare {
 			return fmt.Sprintf("this identity has %d %s; %d more would pass its share of the cell's", x.has, x.what, x.more)
 		}
 	}

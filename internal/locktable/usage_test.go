@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // shop is a table with narrow limits, in which everybody asks on a stream.
@@ -16,7 +18,7 @@ type shop struct {
 	drawn uint64
 }
 
-func newShop(limits Limits) *shop {
+func newShop(limits bounds.Limits) *shop {
 	s := &shop{table: New(limits)}
 	s.table.Found("c", make([]byte, 32), &s.d)
 	s.table.Open(1, time.Unix(1<<30, 0), 0, &s.d)
@@ -43,7 +45,7 @@ func (s *shop) id() (id ID) {
 
 func (s *shop) attach(identity string) ID {
 	id := s.id()
-	s.decide(Attach{Ref: id, New: id, Generation: 1, TTL: TTLDefault, Identity: identity})
+	s.decide(Attach{Ref: id, New: id, Generation: 1, TTL: bounds.TTLDefault, Identity: identity})
 	return id
 }
 
@@ -66,7 +68,7 @@ func (s *shop) pass(d time.Duration) {
 // share at most; another has room then; and what is gone is given back. A table
 // that was rebuilt counts the same.
 func TestOfAllThatIsKeptAnIdentityHasItsShare(t *testing.T) {
-	limits := DefaultLimits
+	limits := bounds.DefaultLimits
 	limits.TextBytes, limits.Closed, limits.Observers, limits.Finished = 2*4*100, 2*4, 2*4, 2*4
 	name := func(identity string, i int) string { return fmt.Sprintf("%s%0*d", identity, 100-len(identity), i) }
 	own := func(s *shop, who string, i int) Acquire {
@@ -186,7 +188,7 @@ func (s *shop) same(t *testing.T) {
 // What changes often in one turn costs its observers few answers: for the first
 // changes and the last.
 func TestObserversAreToldAFewTimesInATurn(t *testing.T) {
-	s := newShop(DefaultLimits)
+	s := newShop(bounds.DefaultLimits)
 	watcher, late, holder := s.attach("a"), s.attach("a"), s.attach("a")
 	s.decide(Observe{Ref: watcher, Session: watcher, Generation: 1, Name: "x"})
 	s.d = Decided{}
@@ -215,7 +217,7 @@ func TestObserversAreToldAFewTimesInATurn(t *testing.T) {
 // Who comes in such a turn, and is shown what the others are not, is told of its end
 // even when the others know that already.
 func TestAnObserverThatComesMeanwhileIsToldOfTheEnd(t *testing.T) {
-	s := newShop(DefaultLimits)
+	s := newShop(bounds.DefaultLimits)
 	watcher, late, holder := s.attach("a"), s.attach("a"), s.attach("a")
 	s.decide(Observe{Ref: watcher, Session: watcher, Generation: 1, Name: "x"})
 	s.d = Decided{}

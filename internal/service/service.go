@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -256,7 +257,7 @@ func (d *Service) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Leas
 		return cell.Lease{}, nameError(err)
 	}
 	for _, name := range r.Names {
-		if err := locktable.ValidName(name); err != nil {
+		if err := bounds.ValidName(name); err != nil {
 			return cell.Lease{}, nameError(err)
 		}
 	}
@@ -299,7 +300,7 @@ func (d *Service) List(ctx context.Context, l locktable.List) (locktable.Page, e
 		return locktable.Page{}, err
 	}
 	if l.Name != "" {
-		if err := locktable.ValidName(l.Name); err != nil {
+		if err := bounds.ValidName(l.Name); err != nil {
 			return locktable.Page{}, nameError(err)
 		}
 		a.record.Names = []string{l.Name}
@@ -318,7 +319,7 @@ func (d *Service) Break(ctx context.Context, b locktable.Break) (ended bool, err
 	if err != nil {
 		return false, err
 	}
-	if err := locktable.ValidName(b.Name); err != nil {
+	if err := bounds.ValidName(b.Name); err != nil {
 		return false, nameError(err)
 	}
 	a.record.Token, a.record.Reason = uint64(b.Token), b.Reason

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -460,7 +461,7 @@ func TestTooManyNamesDoNotWait(t *testing.T) {
 			Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test", ActiveTTL: 3 * time.Second,
 		})
 		d := service.New(idle, access.NewGate(nil), nil)
-		for n, expected := range map[int]locktable.Reason{2 * locktable.NamesMax: locktable.Unavailable, 2*locktable.NamesMax + 1: locktable.Invalid} {
+		for n, expected := range map[int]locktable.Reason{2 * bounds.NamesMax: locktable.Unavailable, 2*bounds.NamesMax + 1: locktable.Invalid} {
 			if _, err := d.Acquire(t.Context(), cell.AcquireRequest{Names: slices.Repeat([]string{"a"}, n)}); reasonOf(err) != expected {
 				t.Errorf("%d names: %v", n, err)
 			}

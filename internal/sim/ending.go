@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -103,7 +104,7 @@ func (r *referee) compare(s *server, batches int, when string) {
 	if r.world.failed != nil {
 		return
 	}
-	rebuilt := locktable.New(locktable.DefaultLimits)
+	rebuilt := locktable.New(bounds.DefaultLimits)
 	for n, raw := range r.log[:batches] {
 		b, _, err := store.OpenBatch(raw)
 		for i := 0; err == nil && i < len(b.Events); i++ {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -39,12 +40,12 @@ func (c *unaryClient) patience(want *wanted) (d time.Duration, cuts bool) {
 // away is how long a caller that has hung up takes to ask again: at once, within the
 // time for which its place is kept, or after that.
 func (c *unaryClient) away() time.Duration {
-	return pick(c.whims, between(c.whims, 0, 100*time.Millisecond), between(c.whims, 0, locktable.PlaceKept),
-		between(c.whims, 0, locktable.PlaceKept), locktable.PlaceKept+between(c.whims, 0, 3*time.Second))
+	return pick(c.whims, between(c.whims, 0, 100*time.Millisecond), between(c.whims, 0, bounds.PlaceKept),
+		between(c.whims, 0, bounds.PlaceKept), bounds.PlaceKept+between(c.whims, 0, 3*time.Second))
 }
 
 // keptFor is how long a place is kept for sure, whatever the server's clock does.
-const keptFor = locktable.PlaceKept - 100*time.Millisecond
+const keptFor = bounds.PlaceKept - 100*time.Millisecond
 
 // hangsUp notes that a server has decided these commands: a caller that has hung up by
 // now is granted nothing, until it asks again under another lease's id.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
@@ -133,7 +134,7 @@ func (s *server) claim() {
 	var core cell.Core
 	var opening []byte
 	first := func(epoch uint64, nonce store.Nonce) []byte {
-		founding := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: locktable.DefaultLimits}
+		founding := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: bounds.DefaultLimits}
 		core, opening = cell.FoundCore(founding, epoch, nonce, s.clock.wall(w.now), 0)
 		return opening
 	}
@@ -180,7 +181,7 @@ func (s *server) takeOver(t store.Tenure) (core cell.Core, opening []byte, err e
 	w := s.world
 	for {
 		var number uint64
-		core, number, opening, err = cell.ReplayCore(s.ctx, t, locktable.DefaultLimits, s.clock.wall(w.now), 0)
+		core, number, opening, err = cell.ReplayCore(s.ctx, t, bounds.DefaultLimits, s.clock.wall(w.now), 0)
 		for err == nil {
 			if err = t.Open(s.ctx, number, opening); err == nil {
 				return core, opening, nil

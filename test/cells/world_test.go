@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -268,7 +269,7 @@ func (w *cluster) audit() {
 	if err != nil {
 		w.t.Fatalf("audit: %v", err)
 	}
-	table := locktable.New(locktable.DefaultLimits)
+	table := locktable.New(bounds.DefaultLimits)
 	granted := map[guard.Token]string{}
 	var last guard.Token
 	_, err = tenure.Replay(w.t.Context(), func(uint64, []byte) error {

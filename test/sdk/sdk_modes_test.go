@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
-	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store/memstore"
 	"github.com/pawlproject/pawl/pawltest"
 )
@@ -119,26 +119,26 @@ func TestModesOutliveATakeOver(t *testing.T) {
 func TestBoundsAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pawltest.New(t).Dial(t, pawl.Options{})
-		many := make([]string, locktable.NamesMax)
+		many := make([]string, bounds.NamesMax)
 		for i := range many {
 			many[i] = fmt.Sprint("n", i)
 		}
-		value := make([]byte, locktable.ValueMax+1)
-		long := strings.Repeat("n", locktable.NameMax+1)
+		value := make([]byte, bounds.ValueMax+1)
+		long := strings.Repeat("n", bounds.NameMax+1)
 		for _, x := range []struct {
 			server error
 			option pawl.AcquireOption
 		}{
-			{locktable.ValidSlots(0), pawl.Slots(0)},
-			{locktable.ValidSlots(locktable.SlotsMax + 1), pawl.Slots(locktable.SlotsMax + 1)},
-			{locktable.ValidLockDelay(-1), pawl.LockDelay(-1)},
-			{locktable.ValidLockDelay(locktable.LockDelayMax + 1), pawl.LockDelay(locktable.LockDelayMax + 1)},
-			{locktable.ValidValue(value), pawl.Value(value)},
-			{locktable.ValidName(long), pawl.Names(long)},
-			{locktable.ValidName("\xff"), pawl.Names("\xff")},
-			{locktable.ValidName("a\nb"), pawl.Names("a\nb")},
-			{locktable.ValidName(""), pawl.Names("")},
-			{locktable.ValidLabel(long), pawl.Label(long)},
+			{bounds.ValidSlots(0), pawl.Slots(0)},
+			{bounds.ValidSlots(bounds.SlotsMax + 1), pawl.Slots(bounds.SlotsMax + 1)},
+			{bounds.ValidLockDelay(-1), pawl.LockDelay(-1)},
+			{bounds.ValidLockDelay(bounds.LockDelayMax + 1), pawl.LockDelay(bounds.LockDelayMax + 1)},
+			{bounds.ValidValue(value), pawl.Value(value)},
+			{bounds.ValidName(long), pawl.Names(long)},
+			{bounds.ValidName("\xff"), pawl.Names("\xff")},
+			{bounds.ValidName("a\nb"), pawl.Names("a\nb")},
+			{bounds.ValidName(""), pawl.Names("")},
+			{bounds.ValidLabel(long), pawl.Label(long)},
 			{fmt.Errorf("%d names were given; 1 to %d were expected", len(many)+1, len(many)), pawl.Names(many...)},
 		} {
 			_, err := c.TryAcquire(t.Context(), "x", x.option)
@@ -149,12 +149,12 @@ func TestBoundsAgree(t *testing.T) {
 		// A name that cannot be observed would end the stream.
 		for _, name := range []string{"", long, "\xff", "a\nb", "a\u0080"} {
 			for _, err := range c.Observe(t.Context(), name) {
-				if !errors.Is(err, pawl.ErrInvalid) || !strings.HasSuffix(err.Error(), locktable.ValidName(name).Error()) {
-					t.Errorf("%v; the server says: %v", err, locktable.ValidName(name))
+				if !errors.Is(err, pawl.ErrInvalid) || !strings.HasSuffix(err.Error(), bounds.ValidName(name).Error()) {
+					t.Errorf("%v; the server says: %v", err, bounds.ValidName(name))
 				}
 			}
 		}
-		for _, name := range []string{strings.Repeat("n", locktable.NameMax), "a b", "\u00a0\u2028"} {
+		for _, name := range []string{strings.Repeat("n", bounds.NameMax), "a b", "\u00a0\u2028"} {
 			for l, err := range c.Observe(t.Context(), name) {
 				if err != nil || l.Token != 0 {
 					t.Errorf("observe %q: %v", name, err)

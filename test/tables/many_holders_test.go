@@ -7,13 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // slotCounts are numbers of slots around where something may change: what a machine's
 // word holds, from where on the table treats many holders in another way, and the
 // most there may be.
-var slotCounts = []uint32{63, 64, 65, 1023, 1024, 1025, locktable.SlotsMax}
+var slotCounts = []uint32{63, 64, 65, 1023, 1024, 1025, bounds.SlotsMax}
 
 // gather draws how many slots names have. Most histories have few; in some, so
 // many hold one name from the beginning on, slots of it or shared, that what

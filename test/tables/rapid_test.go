@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{fixture: newFixture(locktable.DefaultLimits), m: newModel(), numbers: map[string]uint64{}}
+		h := &history{fixture: newFixture(bounds.DefaultLimits), m: newModel(), numbers: map[string]uint64{}}
 		h.open(base, 0)
 		for range 3 {
 			h.attach(t)

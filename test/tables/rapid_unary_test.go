@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -42,7 +43,7 @@ func (h *history) once(t *rapid.T) {
 // passed over.
 func (h *history) detachWaiter(t *rapid.T) {
 	w := h.unary(t, false)
-	w.detached, w.kept = true, h.m.real+locktable.PlaceKept
+	w.detached, w.kept = true, h.m.real+bounds.PlaceKept
 	h.do(t, locktable.DetachWaiter{Waiter: w.ref}, nil)
 }
 

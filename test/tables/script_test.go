@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -139,7 +140,7 @@ func (a *args) mode() (locktable.Mode, uint32) {
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	a := argsOf(t, d)
 	if d.Cmd == "limits" {
-		l := locktable.DefaultLimits
+		l := bounds.DefaultLimits
 		for key, field := range map[string]*int{
 			"leases-per-session": &l.LeasesPerSession, "waiters-per-name": &l.WaitersPerName,
 			"sessions": &l.Sessions, "leases": &l.Leases, "waiters": &l.Waiters, "value-bytes": &l.ValueBytes,
@@ -153,7 +154,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	}
 	if s.fixture == nil {
-		s.fixture = newFixture(locktable.DefaultLimits)
+		s.fixture = newFixture(bounds.DefaultLimits)
 	}
 	switch d.Cmd {
 	case "open":

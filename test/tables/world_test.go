@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -22,7 +23,7 @@ var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // fixture is a table, its log and its time.
 type fixture struct {
 	table  *locktable.Table
-	limits locktable.Limits
+	limits bounds.Limits
 	log    []*recordpb.Event
 	now    locktable.Now
 	// lag is how far the counted time stands behind the time that may be counted.
@@ -32,7 +33,7 @@ type fixture struct {
 	epoch uint64
 }
 
-func newFixture(limits locktable.Limits) *fixture {
+func newFixture(limits bounds.Limits) *fixture {
 	return &fixture{
 		table: locktable.New(limits), limits: limits, known: map[locktable.ID]string{},
 		now: locktable.Now{Wall: base.Add(time.Second)},

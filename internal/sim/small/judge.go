@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
@@ -47,7 +48,7 @@ type landing struct{ raw, events []byte }
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, behind: map[uint64]landing{}, table: locktable.New(locktable.DefaultLimits),
+		world: w, behind: map[uint64]landing{}, table: locktable.New(bounds.DefaultLimits),
 		lives: map[locktable.ID]bool{}, silent: map[locktable.ID]int{}, ttls: map[locktable.ID]time.Duration{},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
@@ -72,7 +73,7 @@ func (s *server) claim() {
 	var nonce store.Nonce
 	nonce[0] = byte(w.judge.epoch + 1)
 	first := func(epoch uint64, nonce store.Nonce) (opening []byte) {
-		f := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: locktable.DefaultLimits}
+		f := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: bounds.DefaultLimits}
 		s.core, opening = cell.FoundCore(f, epoch, nonce, atOpening, 0)
 		return opening
 	}
@@ -89,7 +90,7 @@ func (s *server) claim() {
 
 // replay reads the log.
 func (s *server) replay() {
-	core, number, raw, err := cell.ReplayCore(context.Background(), s.tenure, locktable.DefaultLimits, atOpening, 0)
+	core, number, raw, err := cell.ReplayCore(context.Background(), s.tenure, bounds.DefaultLimits, atOpening, 0)
 	if s.over(err) {
 		return
 	}

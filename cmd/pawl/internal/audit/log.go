@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -37,8 +38,8 @@ const (
 	queuedMax = 64 << 20
 	// textMax bounds the bytes of each text of a line, namesMax the number of its
 	// names. Nothing that is granted or done has more; what is refused may.
-	textMax  = locktable.ReasonMax
-	namesMax = locktable.NamesMax
+	textMax  = bounds.ReasonMax
+	namesMax = bounds.NamesMax
 	// burstMax bounds the bytes that are written at once.
 	burstMax = 1 << 20
 	// tryAgain is the pause after a line that could not be written, writeMax how long

@@ -16,8 +16,8 @@ import (
 	"unicode"
 
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 func open(t *testing.T, path string, required bool) *Log {
@@ -262,12 +262,12 @@ func TestLongLinesThatWait(t *testing.T) {
 	l := &Log{o: Options{Clock: clock.Bubble(), Logger: slog.New(slog.DiscardHandler)}, ready: make(chan struct{}, 1)}
 	d := access.AuditRecord{Names: make([]string, namesMax), Outcome: "granted"}
 	for i := range d.Names {
-		d.Names[i] = strings.Repeat("n", locktable.NameMax)
+		d.Names[i] = strings.Repeat("n", bounds.NameMax)
 	}
-	for range 2 * queuedMax / (namesMax * locktable.NameMax) {
+	for range 2 * queuedMax / (namesMax * bounds.NameMax) {
 		l.Record(d)
 	}
-	if l.bytes > queuedMax || len(l.queue) < queuedMax/(namesMax*locktable.NameMax)-100 || l.Lost() == 0 {
+	if l.bytes > queuedMax || len(l.queue) < queuedMax/(namesMax*bounds.NameMax)-100 || l.Lost() == 0 {
 		t.Errorf("%d lines of %d bytes wait, %d are lost", len(l.queue), l.bytes, l.Lost())
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/infile"
-	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // The bounds of a file.
@@ -257,7 +257,7 @@ func (r *reader) grant(n *yaml.Node) (g access.Grant) {
 			if g.Prefix == "" {
 				return
 			}
-			if err := locktable.ValidName(g.Prefix); err != nil {
+			if err := bounds.ValidName(g.Prefix); err != nil {
 				r.fail(v, "the prefix is none of a name: %v", err)
 			}
 		},

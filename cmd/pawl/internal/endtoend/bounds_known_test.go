@@ -20,8 +20,8 @@ import (
 var inside = map[string]string{
 	"access.SmallMax":         "rest.SmallBodyMax",
 	"audit.burstMax":          "bytes written at once",
-	"audit.textMax":           "locktable.ReasonMax",
-	"audit.namesMax":          "locktable.NamesMax",
+	"audit.textMax":           "bounds.ReasonMax",
+	"audit.namesMax":          "bounds.NamesMax",
 	"bearer.secretMax":        "access.CredentialMax, at the caller's",
 	"cell.bytesMax":           "store.BatchMax, without the envelope",
 	"demo.dropMax":            "the end of a demonstration",
@@ -48,20 +48,20 @@ var inside = map[string]string{
 	"main.partingMax":         "the release at the end of a command",
 	"main.secretMax":          "a file that holds one secret",
 	"main.silentMax":          "one server among several",
-	"pawl.labelMax":           "locktable.LabelMax",
-	"pawl.lockDelayMax":       "locktable.LockDelayMax",
+	"pawl.labelMax":           "bounds.LabelMax",
+	"pawl.lockDelayMax":       "bounds.LockDelayMax",
 	"pawl.messageMax":         "a message of a server, with room for what newer ones say",
-	"pawl.nameMax":            "locktable.NameMax",
-	"pawl.namesMax":           "locktable.NamesMax",
+	"pawl.nameMax":            "bounds.NameMax",
+	"pawl.namesMax":           "bounds.NamesMax",
 	"session.namedMax":        "wire.NamedMax",
 	"session.silentMax":       "one server among several",
 	"session.splitBytesMax":   "bytes of one message of requests",
 	"session.splitMax":        "wire.RequestsMax",
-	"session.spreadMax":       "locktable.NumbersMax",
-	"session.ttlMax":          "locktable.TTLMax",
-	"pawl.slotsMax":           "locktable.SlotsMax",
-	"pawl.ttlMax":             "locktable.TTLMax",
-	"pawl.valueMax":           "locktable.ValueMax",
+	"session.spreadMax":       "bounds.NumbersMax",
+	"session.ttlMax":          "bounds.TTLMax",
+	"pawl.slotsMax":           "bounds.SlotsMax",
+	"pawl.ttlMax":             "bounds.TTLMax",
+	"pawl.valueMax":           "bounds.ValueMax",
 	"pgguard.rollbackMax":     "one rollback",
 	"server.askMax":           "one question who listens at an address",
 	"server.statusMax":        "one question while metrics are collected",
@@ -72,7 +72,7 @@ var inside = map[string]string{
 }
 
 // tableBounds is the file of the lock table's bounds.
-const tableBounds = "internal/locktable/bounds.go"
+const tableBounds = "internal/bounds/bounds.go"
 
 // likeBounds are how bounds are called.
 var likeBounds = regexp.MustCompile(`(Max|Tries|Kept|Shown)$`)
@@ -85,7 +85,7 @@ var apart = regexp.MustCompile(`^(bench|tools|test|internal/(sim|tidy|test\w+)|c
 func TestEveryBoundIsKnown(t *testing.T) {
 	there := boundsIn(t, root, tracked(t))
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		_, exported := bounds[name]
+		_, exported := known[name]
 		_, hidden := unexported[name]
 		_, detail := inside[name]
 		switch onPage := exported || hidden; {

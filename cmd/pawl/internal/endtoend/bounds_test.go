@@ -17,6 +17,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/infile"
 	"github.com/pawlproject/pawl/internal/link"
@@ -30,27 +31,27 @@ import (
 const root = "../../../../"
 
 // bounds are the code's, by the names that docs/bounds.md gives them.
-var bounds = map[string]any{
+var known = map[string]any{
 	"etcdstore.PrefixMax": etcdstore.PrefixMax,
 
-	"locktable.NameMax":      locktable.NameMax,
-	"locktable.NamesMax":     locktable.NamesMax,
-	"locktable.LabelMax":     locktable.LabelMax,
-	"locktable.ReasonMax":    locktable.ReasonMax,
-	"locktable.RequestIDMax": locktable.RequestIDMax,
-	"locktable.ValueMax":     locktable.ValueMax,
-	"locktable.TTLMin":       locktable.TTLMin,
-	"locktable.TTLMax":       locktable.TTLMax,
-	"locktable.TTLDefault":   locktable.TTLDefault,
-	"locktable.WaitMax":      locktable.WaitMax,
-	"locktable.LockDelayMax": locktable.LockDelayMax,
-	"locktable.SlotsMax":     locktable.SlotsMax,
-	"locktable.PageMax":      locktable.PageMax,
-	"locktable.NumbersMax":   locktable.NumbersMax,
-	"locktable.PlaceKept":    locktable.PlaceKept,
+	"bounds.NameMax":      bounds.NameMax,
+	"bounds.NamesMax":     bounds.NamesMax,
+	"bounds.LabelMax":     bounds.LabelMax,
+	"bounds.ReasonMax":    bounds.ReasonMax,
+	"bounds.RequestIDMax": bounds.RequestIDMax,
+	"bounds.ValueMax":     bounds.ValueMax,
+	"bounds.TTLMin":       bounds.TTLMin,
+	"bounds.TTLMax":       bounds.TTLMax,
+	"bounds.TTLDefault":   bounds.TTLDefault,
+	"bounds.WaitMax":      bounds.WaitMax,
+	"bounds.LockDelayMax": bounds.LockDelayMax,
+	"bounds.SlotsMax":     bounds.SlotsMax,
+	"bounds.PageMax":      bounds.PageMax,
+	"bounds.NumbersMax":   bounds.NumbersMax,
+	"bounds.PlaceKept":    bounds.PlaceKept,
 	"locktable.OutcomeKept":  locktable.OutcomeKept,
 
-	"locktable.IdentityShare": locktable.IdentityShare,
+	"bounds.IdentityShare": bounds.IdentityShare,
 
 	"cell.QueuedDefault":     cell.QueuedDefault,
 	"cell.QueuedKept":        cell.QueuedKept,
@@ -83,17 +84,17 @@ var bounds = map[string]any{
 	"link.StreamsPerConnection": link.StreamsPerConnection,
 	"linkpb.BeatGap":            linkpb.BeatGap,
 
-	"locktable.DefaultLimits.LeasesPerSession": locktable.DefaultLimits.LeasesPerSession,
-	"locktable.DefaultLimits.WaitersPerName":   locktable.DefaultLimits.WaitersPerName,
-	"locktable.DefaultLimits.Sessions":         locktable.DefaultLimits.Sessions,
-	"locktable.DefaultLimits.Leases":           locktable.DefaultLimits.Leases,
-	"locktable.DefaultLimits.Waiters":          locktable.DefaultLimits.Waiters,
-	"locktable.DefaultLimits.ValueBytes":       locktable.DefaultLimits.ValueBytes,
-	"locktable.DefaultLimits.TextBytes":        locktable.DefaultLimits.TextBytes,
-	"locktable.DefaultLimits.Closed":           locktable.DefaultLimits.Closed,
-	"locktable.DefaultLimits.Finished":         locktable.DefaultLimits.Finished,
-	"locktable.DefaultLimits.Observed":         locktable.DefaultLimits.Observed,
-	"locktable.DefaultLimits.Observers":        locktable.DefaultLimits.Observers,
+	"bounds.DefaultLimits.LeasesPerSession": bounds.DefaultLimits.LeasesPerSession,
+	"bounds.DefaultLimits.WaitersPerName":   bounds.DefaultLimits.WaitersPerName,
+	"bounds.DefaultLimits.Sessions":         bounds.DefaultLimits.Sessions,
+	"bounds.DefaultLimits.Leases":           bounds.DefaultLimits.Leases,
+	"bounds.DefaultLimits.Waiters":          bounds.DefaultLimits.Waiters,
+	"bounds.DefaultLimits.ValueBytes":       bounds.DefaultLimits.ValueBytes,
+	"bounds.DefaultLimits.TextBytes":        bounds.DefaultLimits.TextBytes,
+	"bounds.DefaultLimits.Closed":           bounds.DefaultLimits.Closed,
+	"bounds.DefaultLimits.Finished":         bounds.DefaultLimits.Finished,
+	"bounds.DefaultLimits.Observed":         bounds.DefaultLimits.Observed,
+	"bounds.DefaultLimits.Observers":        bounds.DefaultLimits.Observers,
 
 	"rest.BodyMax":      rest.BodyMax,
 	"rest.SmallBodyMax": rest.SmallBodyMax,
@@ -220,10 +221,10 @@ func TestBoundsAreAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := maps.Clone(bounds)
+	all := maps.Clone(known)
 	for name, path := range unexported {
 		_, short, _ := strings.Cut(name, ".")
-		bounds[name] = valueOf(t, root+path, short)
+		all[name] = valueOf(t, root+path, short)
 	}
 	named := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
@@ -241,7 +242,7 @@ func TestBoundsAreAsDocumented(t *testing.T) {
 			} else if !strings.Contains(name, ".") {
 				name = prefix + "." + name
 			}
-			v, ok := bounds[name]
+			v, ok := all[name]
 			if !ok {
 				t.Errorf("docs/bounds.md names %q, which is no bound that this test knows", name)
 				continue
@@ -261,7 +262,7 @@ func TestBoundsAreAsDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !named[name] {
 			t.Errorf("docs/bounds.md has no row for %s", name)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -148,7 +149,7 @@ func (b *acquireBody) request() (r cell.AcquireRequest, err error) {
 	case b.Shared:
 		r.Mode = locktable.Shared
 	case b.Slots != nil:
-		if err := locktable.ValidSlots(*b.Slots); err != nil {
+		if err := bounds.ValidSlots(*b.Slots); err != nil {
 			return r, err
 		}
 		r.Mode, r.Slots = locktable.Slots, uint32(*b.Slots)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -258,7 +258,7 @@ func TestSeveralNamesAllOrNothing(t *testing.T) {
 	if got := mustJSON(one.body["names"]); !strings.Contains(got, `"slot":1`) || one.body["name"] != nil {
 		t.Errorf("a list of one name is answered with %v", one.body)
 	}
-	c.want(200, "POST", "/v1/leases", `{"names":`+mustJSON(manyNames(locktable.NamesMax))+`}`)
+	c.want(200, "POST", "/v1/leases", `{"names":`+mustJSON(manyNames(bounds.NamesMax))+`}`)
 }
 
 func TestReadersOfSeveralNamesHaveEachItsFence(t *testing.T) {
@@ -273,7 +273,7 @@ func TestReadersOfSeveralNamesHaveEachItsFence(t *testing.T) {
 
 func TestValueIsShown(t *testing.T) {
 	c := serve(t)
-	for _, value := range [][]byte{{}, []byte("10.0.0.2:8080"), {0, 0xff, '\n'}, make([]byte, locktable.ValueMax)} {
+	for _, value := range [][]byte{{}, []byte("10.0.0.2:8080"), {0, 0xff, '\n'}, make([]byte, bounds.ValueMax)} {
 		text := base64.StdEncoding.EncodeToString(value)
 		l := c.want(200, "POST", "/v1/leases", `{"name":"a","ttl":"1h","value":`+quote(text)+`}`)
 		if lock, _ := c.lock("a"); lock["value"] != text {
@@ -286,10 +286,10 @@ func TestValueIsShown(t *testing.T) {
 	}
 	// The largest value and the longest names fit one request, however written.
 	var names []string
-	for i := range locktable.NamesMax {
-		names = append(names, `"`+strings.Repeat(`\u006e`, locktable.NameMax-2)+fmt.Sprintf("%02d", i)+`"`)
+	for i := range bounds.NamesMax {
+		names = append(names, `"`+strings.Repeat(`\u006e`, bounds.NameMax-2)+fmt.Sprintf("%02d", i)+`"`)
 	}
-	text := base64.StdEncoding.EncodeToString(make([]byte, locktable.ValueMax))
+	text := base64.StdEncoding.EncodeToString(make([]byte, bounds.ValueMax))
 	c.want(200, "POST", "/v1/leases", `{"value":"`+text+`","names":[`+strings.Join(names, ",")+`]}`)
 }
 

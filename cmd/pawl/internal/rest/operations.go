@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -153,7 +154,7 @@ func ttlOf(d *Duration) (time.Duration, error) {
 	if d == nil {
 		return 0, nil
 	}
-	return time.Duration(*d), locktable.ValidTTL(time.Duration(*d))
+	return time.Duration(*d), bounds.ValidTTL(time.Duration(*d))
 }
 
 type sessionInput struct {
@@ -239,9 +240,9 @@ func (s *handlers) list(ctx context.Context, in *listInput) (*body[listBody], er
 	if in.Name != "" && (in.Prefix != "" || in.PageToken != "") {
 		return nil, invalid("name is given together with prefix or page_token; expected one of them")
 	}
-	l := locktable.List{Name: in.Name, Prefix: in.Prefix, Limit: locktable.PageMax}
+	l := locktable.List{Name: in.Name, Prefix: in.Prefix, Limit: bounds.PageMax}
 	if in.Name != "" {
-		if err := locktable.ValidName(in.Name); err != nil {
+		if err := bounds.ValidName(in.Name); err != nil {
 			return nil, invalid(err.Error())
 		}
 	}

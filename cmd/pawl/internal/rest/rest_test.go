@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store/memstore"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -281,7 +281,7 @@ func TestNames(t *testing.T) {
 	c := serve(t)
 	good := []string{
 		"a/b", "a", "a/", "ab", "a/b/c", "A/B", ".", "..", "file:///x", "with blanks ", "%2F", "+", "?", "#", "a?b=c&d",
-		"🔒", "\u00e9", "e\u0301", "\"quoted\"", `back\slash`, "<tag>", "x", strings.Repeat("n", locktable.NameMax),
+		"🔒", "\u00e9", "e\u0301", "\"quoted\"", `back\slash`, "<tag>", "x", strings.Repeat("n", bounds.NameMax),
 	}
 	for _, name := range good {
 		l := c.want(200, "POST", "/v1/leases", `{"name":`+quote(name)+`,"ttl":"1h"}`)
@@ -294,7 +294,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is listed as %v", name, locks)
 		}
 	}
-	for _, name := range []string{"", "a\nb", "a\x00b", "\x7f", "\x1f", "\u0085", strings.Repeat("n", locktable.NameMax+1)} {
+	for _, name := range []string{"", "a\nb", "a\x00b", "\x7f", "\x1f", "\u0085", strings.Repeat("n", bounds.NameMax+1)} {
 		c.refused(400, "invalid", "POST", "/v1/leases", `{"name":`+quote(name)+`}`)
 		c.refused(400, "invalid", "GET", "/v1/locks?name="+url.QueryEscape(name), "")
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 func TestWhatDoesNotFitIsInvalid(t *testing.T) {
@@ -40,8 +40,8 @@ func TestWhatDoesNotFitIsInvalid(t *testing.T) {
 		`{"name":"a","request_id":"` + strings.Repeat("x", 129) + `"}`,
 		`{"name":"a","label":"` + strings.Repeat("x", 70_000) + `"}`,
 		`{"name":"a","label":"` + strings.Repeat("x", 600_000) + `"}`,
-		`{"name":"a","value":"` + base64.StdEncoding.EncodeToString(make([]byte, locktable.ValueMax+1)) + `"}`,
-		`{"names":` + mustJSON(manyNames(locktable.NamesMax+1)) + `}`,
+		`{"name":"a","value":"` + base64.StdEncoding.EncodeToString(make([]byte, bounds.ValueMax+1)) + `"}`,
+		`{"names":` + mustJSON(manyNames(bounds.NamesMax+1)) + `}`,
 		`{"name":"` + `\udc00\ud800` + `"}`, `{"name":"a","label":"\ud83d"}`,
 		strings.Repeat(`[`, 20_000),
 	} {
@@ -285,12 +285,12 @@ func TestLargestLegalRequest(t *testing.T) {
 		}
 		return b.String()
 	}
-	names := make([]string, locktable.NamesMax)
+	names := make([]string, bounds.NamesMax)
 	for i := range names {
-		names[i] = `"` + escaped(fmt.Sprintf("%0*d", locktable.NameMax, i)) + `"`
+		names[i] = `"` + escaped(fmt.Sprintf("%0*d", bounds.NameMax, i)) + `"`
 	}
-	body := `{"names":[` + strings.Join(names, ", ") + `],"value":"` + base64.StdEncoding.EncodeToString(make([]byte, locktable.ValueMax)) +
-		`","label":"` + escaped(strings.Repeat("l", locktable.LabelMax)) + `","request_id":"` + escaped(strings.Repeat("r", locktable.RequestIDMax)) +
+	body := `{"names":[` + strings.Join(names, ", ") + `],"value":"` + base64.StdEncoding.EncodeToString(make([]byte, bounds.ValueMax)) +
+		`","label":"` + escaped(strings.Repeat("l", bounds.LabelMax)) + `","request_id":"` + escaped(strings.Repeat("r", bounds.RequestIDMax)) +
 		`","session":"` + strings.Repeat("f", 32) + `","lock_delay":"59m59.999999999s","wait":"23h59m59.999999999s","trace":false,"shared":true}`
 	if len(body) > rest.BodyMax {
 		t.Fatalf("%d bytes; %d may be sent", len(body), rest.BodyMax)

@@ -3,6 +3,7 @@ package supervise
 import (
 	"time"
 
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
@@ -26,7 +27,7 @@ func DefaultKillAfter(ttl time.Duration) time.Duration { return min(killAfterMax
 // Fits reports whether two renewals can fail before a command under a lease of
 // this TTL must be asked to end: 2·TTL/6 + killAfter + Margin(TTL) ≤ TTL.
 func Fits(ttl, killAfter time.Duration) bool {
-	return ttl >= locktable.TTLMin && 2*ttl/renewalsPerTTL+killAfter+Margin(ttl) <= ttl
+	return ttl >= bounds.TTLMin && 2*ttl/renewalsPerTTL+killAfter+Margin(ttl) <= ttl
 }
 
 // MinTTL is the least TTL, in whole milliseconds, that Fits killAfter.
@@ -38,7 +39,7 @@ func MinTTL(killAfter time.Duration) time.Duration {
 	if ttl > marginShare*marginMin {
 		ttl = killAfter * 150 / 97
 	}
-	ttl = max(locktable.TTLMin, ttl.Truncate(time.Millisecond))
+	ttl = max(bounds.TTLMin, ttl.Truncate(time.Millisecond))
 	for !Fits(ttl, killAfter) {
 		ttl += time.Millisecond
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 func TestMinTTLIsTheLeastThatFits(t *testing.T) {
@@ -30,7 +30,7 @@ func TestMinTTLIsTheLeastThatFits(t *testing.T) {
 }
 
 func TestDefaultsFit(t *testing.T) {
-	for ttl := locktable.TTLMin; ttl < time.Minute; ttl += 11 * time.Millisecond {
+	for ttl := bounds.TTLMin; ttl < time.Minute; ttl += 11 * time.Millisecond {
 		if k := DefaultKillAfter(ttl); !Fits(ttl, k) {
 			t.Fatalf("TTL %v does not fit its own kill-after, %v", ttl, k)
 		}

@@ -1,4 +1,4 @@
-package locktable
+package bounds
 
 import (
 	"errors"
