@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/bearer"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/dialerr"
 	"github.com/pawlproject/pawl/internal/hook"
@@ -19,9 +20,6 @@ import (
 )
 
 const (
-	ttlDefault = 15 * time.Second
-	ttlMin     = time.Second
-	ttlMax     = 24 * time.Hour
 	// dialMax bounds Dial when its context has no deadline.
 	dialMax = 15 * time.Second
 	// closeMax bounds Close.
@@ -85,7 +83,7 @@ type Client struct {
 // ErrInvalid, ErrStoreRolledBack, ctx's error.
 func Dial(ctx context.Context, servers []string, o Options) (*Client, error) {
 	if o.TTL == 0 {
-		o.TTL = ttlDefault
+		o.TTL = bounds.TTLDefault
 	}
 	secret, err := o.check(servers, hook.From(ctx).Dial == nil)
 	if err != nil {
@@ -117,10 +115,10 @@ func (o *Options) check(servers []string, network bool) (secretSource, error) {
 	switch {
 	case len(servers) == 0:
 		return nil, fmt.Errorf("%w: no server was named", ErrInvalid)
-	case o.TTL < ttlMin || o.TTL > ttlMax:
+	case bounds.ValidTTL(o.TTL) != nil:
 		return nil, fmt.Errorf("%w: the TTL is %v; 1s to 24h was expected", ErrInvalid, o.TTL)
 	}
-	if err := checkText("label", o.Label, labelMax); err != nil {
+	if err := invalid(bounds.ValidLabel(o.Label)); err != nil {
 		return nil, err
 	}
 	for _, s := range servers {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // Shared asks for a lease that others may hold at the same time, if theirs is
@@ -79,42 +79,28 @@ func LockDelay(d time.Duration) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.LockDelay = d }}
 }
 
-// Bounds of what may be asked for, as servers have them.
-const (
-	nameMax      = 512 // bytes
-	labelMax     = 256 // bytes
-	namesMax     = 64
-	slotsMax     = 10_000
-	valueMax     = 64 << 10 // bytes
-	lockDelayMax = time.Hour
-)
-
 // validate checks what the options led to, and removes names given twice.
 func (s *acquireSettings) validate() error {
 	if len(s.Names) > 1 {
 		s.Names = unique(s.Names)
 	}
-	if n := len(s.Names); n > namesMax {
-		return fmt.Errorf("%w: %d names were given; 1 to %d were expected", ErrInvalid, n, namesMax)
-	}
-	for _, name := range s.Names {
-		if err := named(name); err != nil {
-			return err
-		}
+	if err := invalid(bounds.ValidNames(s.Names)); err != nil {
+		return err
 	}
 	switch {
 	case s.leader && (s.Shared || s.slotted):
 		return fmt.Errorf("%w: one leads at a time: neither Shared nor Slots was expected", ErrInvalid)
 	case s.Shared && s.slotted:
 		return fmt.Errorf("%w: a lease is either shared or one of slots", ErrInvalid)
-	case s.slotted && (s.Slots < 1 || s.Slots > slotsMax):
-		return fmt.Errorf("%w: %d slots were asked for; 1 to %d were expected", ErrInvalid, s.Slots, slotsMax)
-	case s.LockDelay < 0 || s.LockDelay > lockDelayMax:
-		return fmt.Errorf("%w: the lock-delay is %v; 0 to 1h was expected", ErrInvalid, s.LockDelay)
-	case len(s.Value) > valueMax:
-		return fmt.Errorf("%w: the value has %d bytes; at most %d were expected", ErrInvalid, len(s.Value), valueMax)
+	case s.slotted && bounds.ValidSlots(int64(s.Slots)) != nil:
+		return invalid(bounds.ValidSlots(int64(s.Slots)))
 	}
-	return checkText("label", s.Label, labelMax)
+	for _, err := range []error{bounds.ValidLockDelay(s.LockDelay), bounds.ValidValue(s.Value), bounds.ValidLabel(s.Label)} {
+		if err != nil {
+			return invalid(err)
+		}
+	}
+	return nil
 }
 
 // unique keeps the first of equal names, in their order.
@@ -127,31 +113,10 @@ func unique(names []string) []string {
 	})
 }
 
-// named refuses what is no name. A server would end the stream over one that is
-// to be observed.
-func named(name string) error {
-	if name == "" {
-		return fmt.Errorf("%w: the name is empty; 1 to %d bytes were expected", ErrInvalid, nameMax)
+// invalid makes of what is wrong with an argument an error of the SDK; nil stays nil.
+func invalid(err error) error {
+	if err == nil {
+		return nil
 	}
-	if err := checkText("name", name, nameMax); err != nil {
-		return err
-	}
-	for i, r := range name {
-		if unicode.IsControl(r) {
-			return fmt.Errorf("%w: the name has the control character %U at byte %d; UTF-8 without control characters was expected",
-				ErrInvalid, r, i)
-		}
-	}
-	return nil
-}
-
-// checkText refuses what could not be sent: it would break the stream for all.
-func checkText(what, s string, limit int) error {
-	if len(s) > limit {
-		return fmt.Errorf("%w: the %s has %d bytes; at most %d were expected", ErrInvalid, what, len(s), limit)
-	}
-	if !utf8.ValidString(s) {
-		return fmt.Errorf("%w: the %s is not valid UTF-8", ErrInvalid, what)
-	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/session"
 )
 
@@ -71,7 +72,8 @@ type Leader struct {
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		fail := func(err error) { yield(Leader{}, fmt.Errorf("pawl: observe %.64q: %w", name, err)) }
-		if err := named(name); err != nil {
+		// A server would end the stream over a name that is none.
+		if err := invalid(bounds.ValidName(name)); err != nil {
 			fail(err)
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // SetTTL gives this client's session, with all its leases, another TTL: 1 s to
@@ -29,7 +31,7 @@ func (c *Client) SetTTL(ctx context.Context, ttl time.Duration) error {
 }
 
 func (c *Client) askTTL(ctx context.Context, ttl time.Duration) error {
-	if ttl < ttlMin || ttl > ttlMax {
+	if bounds.ValidTTL(ttl) != nil {
 		return fmt.Errorf("%w: 1s to 24h was expected", ErrInvalid)
 	}
 	if ctx.Err() != nil {

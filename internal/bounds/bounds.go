@@ -37,6 +37,17 @@ const (
 	// NumbersMax bounds how far a request's number may be ahead of the lowest
 	// unfinished one of its session.
 	NumbersMax = 1 << 16
+	// MessageMax bounds the bytes of a message from a client: what it splits into
+	// several stays below. A stream may keep one of its own unfinished for as long as it
+	// is there: gRPC says nothing of a message that has begun.
+	MessageMax = 256 << 10
+	// RequestsMax bounds the requests of one message, and the names in it that are to be
+	// observed or no longer to be.
+	RequestsMax = 4096
+	// HeldMax bounds the leases, and the requests, that a greeting names, NamedMax those
+	// of both that one of its messages names.
+	HeldMax  = 1 << 17
+	NamedMax = 1 << 13
 	// IdentityShare is the part of the cell's limits that one identity with a name
 	// may take up: one in so many.
 	IdentityShare = 2
@@ -78,6 +89,33 @@ var DefaultLimits = Limits{
 	Observed:         1_000,
 	Observers:        250_000,
 	Finished:         16_000_000,
+}
+
+// ValidNames tells what is wrong with the names of one lease: 1 to NamesMax, each of
+// them right.
+func ValidNames(names []string) error {
+	if len(names) < 1 || len(names) > NamesMax {
+		return errNames(len(names))
+	}
+	for _, name := range names {
+		if err := ValidName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TooManyNames tells why an acquire of so many names is refused, however many of them
+// are equal; nil: it may pass. It is asked before an acquire waits to be decided.
+func TooManyNames(names []string) error {
+	if len(names) > 2*NamesMax {
+		return errNames(len(names))
+	}
+	return nil
+}
+
+func errNames(n int) error {
+	return fmt.Errorf("%d names were given; 1 to %d were expected", n, NamesMax)
 }
 
 // ValidName tells what is wrong with a name: 1 to NameMax bytes of valid UTF-8

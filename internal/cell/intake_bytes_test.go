@@ -137,8 +137,10 @@ func TestACallThatGivesUpLeavesNoBytes(t *testing.T) {
 		if refused, _ := in.single(0, locktable.Acquire{Ref: x, Identity: "a", Value: make([]byte, bounds.ValueMax)}); refused {
 			t.Fatalf("no room, and %d bytes wait", in.bytes)
 		}
-		if !in.withdraw(x) || !in.withdraw(x) {
-			t.Fatal("what stands in line cannot be withdrawn")
+		for range 2 { // the second time changes nothing
+			if !in.withdraw(x) {
+				t.Fatal("what stands in line cannot be withdrawn")
+			}
 		}
 	}
 	if in.bytes != 0 {

@@ -172,7 +172,7 @@ func (d *streamCaller) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
 
 // mayAcquire answers an acquire that is not allowed, and says whether it is.
 func (d *streamCaller) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, names []string) bool {
-	if err := locktable.TooMany(names); err != nil {
+	if err := bounds.TooManyNames(names); err != nil {
 		out.Receive(number, locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
 		return false
 	}

@@ -49,9 +49,10 @@ func undecodedMessages() grpc.ServerOption {
 
 // uncompressed makes a gRPC server refuse compressed messages. gzip is there, since
 // something in the process knows it, and some 300 bytes of it are a message of
-// MessageMax: taken apart before and outside of everybody's turn.
+// bounds.MessageMax: taken apart before and outside of everybody's turn.
 func uncompressed() grpc.ServerOption {
-	return grpc.RPCDecompressor(refusing{}) //nolint:staticcheck // encoding.RegisterCompressor is for the whole process
+	//lint:ignore SA1019 what it is replaced by is for the whole process
+	return grpc.RPCDecompressor(refusing{})
 }
 
 // refusing is a grpc.Decompressor.

@@ -19,7 +19,6 @@ import (
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/wire"
 )
 
 // gated is a server whose gate the test has, too.
@@ -128,12 +127,12 @@ func TestALargeCallWaitsForItsTurnInVain(t *testing.T) {
 func TestMessagesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := gated(t)
-		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1", Value: make([]byte, MessageMax)}); status.Code(err) != codes.ResourceExhausted {
+		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1", Value: make([]byte, bounds.MessageMax)}); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("a call: %v", err)
 		}
 		st := attach(t, serve(t, false), &linkpb.ClientMessage{Hello: hello()})
 		recv(t, st)
-		_ = st.Send(&linkpb.ClientMessage{Observe: []string{string(make([]byte, MessageMax))}})
+		_ = st.Send(&linkpb.ClientMessage{Observe: []string{string(make([]byte, bounds.MessageMax))}})
 		if _, err := st.Recv(); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("a message of a stream: %v", err)
 		}
@@ -158,10 +157,10 @@ func messagesOf(h *linkpb.Hello) []*linkpb.ClientMessage {
 	held, wanted := h.Held, h.Wanted
 	h.Held, h.Wanted, h.Further = nil, nil, uint32(len(held)+len(wanted))
 	all := []*linkpb.ClientMessage{{Hello: h}}
-	for part := range slices.Chunk(held, wire.NamedMax) {
+	for part := range slices.Chunk(held, bounds.NamedMax) {
 		all = append(all, &linkpb.ClientMessage{Hello: &linkpb.Hello{Held: part}})
 	}
-	for part := range slices.Chunk(wanted, wire.NamedMax) {
+	for part := range slices.Chunk(wanted, bounds.NamedMax) {
 		all = append(all, &linkpb.ClientMessage{Hello: &linkpb.Hello{Wanted: part}})
 	}
 	return all
@@ -172,13 +171,13 @@ func TestAGreetingInMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		st := attach(t, c, nil)
-		all := messagesOf(greetingOf(wire.HeldMax, wire.HeldMax))
+		all := messagesOf(greetingOf(bounds.HeldMax, bounds.HeldMax))
 		for _, m := range all {
 			if err := st.Send(m); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if m := recv(t, st); m.Closed == nil || m.Closed.Reason != linkpb.Reason_REASON_GONE || len(all) != 1+2*wire.HeldMax/wire.NamedMax {
+		if m := recv(t, st); m.Closed == nil || m.Closed.Reason != linkpb.Reason_REASON_GONE || len(all) != 1+2*bounds.HeldMax/bounds.NamedMax {
 			t.Errorf("%d messages, answered by %v", len(all), m)
 		}
 	})
@@ -199,14 +198,14 @@ func TestAGreetingInBadMessages(t *testing.T) {
 		all  []*linkpb.ClientMessage
 		code codes.Code // OK: it is closed as invalid
 	}{
-		"too many in its first message": {[]*linkpb.ClientMessage{{Hello: greetingOf(wire.NamedMax, 1)}}, codes.OK},
-		"more than there may be":        {[]*linkpb.ClientMessage{announcing(2*wire.HeldMax + 1)}, codes.OK},
+		"too many in its first message": {[]*linkpb.ClientMessage{{Hello: greetingOf(bounds.NamedMax, 1)}}, codes.OK},
+		"more than there may be":        {[]*linkpb.ClientMessage{announcing(2*bounds.HeldMax + 1)}, codes.OK},
 		"one that names nothing":        {[]*linkpb.ClientMessage{announcing(5), part(0)}, codes.InvalidArgument},
 		"no greeting":                   {[]*linkpb.ClientMessage{announcing(5), {Renewal: 1}}, codes.InvalidArgument},
 		"more than announced":           {[]*linkpb.ClientMessage{announcing(5), part(3), part(3)}, codes.InvalidArgument},
-		"too many in one":               {[]*linkpb.ClientMessage{announcing(2 * wire.NamedMax), part(wire.NamedMax + 1)}, codes.InvalidArgument},
-		"too many of one kind": {append([]*linkpb.ClientMessage{announcing(wire.HeldMax + wire.NamedMax)},
-			repeated(part(wire.NamedMax), wire.HeldMax/wire.NamedMax+1)...), codes.InvalidArgument},
+		"too many in one":               {[]*linkpb.ClientMessage{announcing(2 * bounds.NamedMax), part(bounds.NamedMax + 1)}, codes.InvalidArgument},
+		"too many of one kind": {append([]*linkpb.ClientMessage{announcing(bounds.HeldMax + bounds.NamedMax)},
+			repeated(part(bounds.NamedMax), bounds.HeldMax/bounds.NamedMax+1)...), codes.InvalidArgument},
 		"less than announced": {[]*linkpb.ClientMessage{announcing(5), part(3)}, codes.DeadlineExceeded},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -273,12 +272,12 @@ func TestALargeGreetingWaitsForRoom(t *testing.T) {
 			return st
 		}
 		waits := make(chan *linkpb.ServerMessage, 1)
-		go func() { waits <- recv(t, greet("a", 2*wire.NamedMax)) }()
+		go func() { waits <- recv(t, greet("a", 2*bounds.NamedMax)) }()
 		synctest.Wait()
 		if m := recv(t, greet("a", 0)); m.Welcome == nil {
 			t.Errorf("a greeting of one message: %v", m)
 		}
-		if m := recv(t, greet("b", 2*wire.NamedMax)); m.Welcome == nil {
+		if m := recv(t, greet("b", 2*bounds.NamedMax)); m.Welcome == nil {
 			t.Errorf("another's: %v", m)
 		}
 		select {
@@ -340,7 +339,7 @@ func TestAnIdleStreamKeepsNoMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		request := acquires(1, func(int) string { return "" })
-		request[0].GetAcquire().Names = make([]string, MessageMax/2-1000)
+		request[0].GetAcquire().Names = make([]string, bounds.MessageMax/2-1000)
 		inUse := func() int {
 			var m runtime.MemStats
 			runtime.GC()
@@ -362,8 +361,8 @@ func TestAnIdleStreamKeepsNoMessage(t *testing.T) {
 				before = inUse()
 			}
 		}
-		if each := (inUse() - before) / streams; each > MessageMax {
-			t.Errorf("an idle stream keeps %d bytes; its message had %d", each, MessageMax)
+		if each := (inUse() - before) / streams; each > bounds.MessageMax {
+			t.Errorf("an idle stream keeps %d bytes; its message had %d", each, bounds.MessageMax)
 		}
 	})
 }

@@ -125,8 +125,8 @@ func TestGreetings(t *testing.T) {
 		"a negative TTL":    {func(h *linkpb.Hello) { h.TtlNano = -1 }, "ttl"},
 		"the default TTL":   {func(h *linkpb.Hello) { h.TtlNano = 0 }, ""},
 		"a label too long":  {func(h *linkpb.Hello) { h.Label = strings.Repeat("x", 257) }, "label"},
-		"too much held":     {func(h *linkpb.Hello) { h.Held = make([]uint64, wire.NamedMax+1) }, "8193 leases"},
-		"too much wanted":   {func(h *linkpb.Hello) { h.Wanted = make([]uint64, wire.NamedMax+1) }, "8193 leases and requests"},
+		"too much held":     {func(h *linkpb.Hello) { h.Held = make([]uint64, bounds.NamedMax+1) }, "8193 leases"},
+		"too much wanted":   {func(h *linkpb.Hello) { h.Wanted = make([]uint64, bounds.NamedMax+1) }, "8193 leases and requests"},
 		"a feature unknown": {func(h *linkpb.Hello) { h.Features = []string{"teleport"} }, ""},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestGreetings(t *testing.T) {
 }
 
 func TestBrokenStreams(t *testing.T) {
-	many := make([]*linkpb.Request, wire.RequestsMax+1)
+	many := make([]*linkpb.Request, bounds.RequestsMax+1)
 	for i := range many {
 		many[i] = &linkpb.Request{Number: uint64(i + 1)}
 	}
@@ -162,10 +162,10 @@ func TestBrokenStreams(t *testing.T) {
 		"two greetings":            {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Hello: hello()}, codes.InvalidArgument},
 		"a request without number": {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Requests: []*linkpb.Request{{}}}, codes.InvalidArgument},
 		"too many requests":        {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Requests: many}, codes.InvalidArgument},
-		"too much to observe":      {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Observe: make([]string, wire.RequestsMax+1)}, codes.InvalidArgument},
-		"too much to observe not":  {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Unobserve: make([]string, wire.RequestsMax+1)}, codes.InvalidArgument},
+		"too much to observe":      {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Observe: make([]string, bounds.RequestsMax+1)}, codes.InvalidArgument},
+		"too much to observe not":  {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Unobserve: make([]string, bounds.RequestsMax+1)}, codes.InvalidArgument},
 		"a huge message": {&linkpb.ClientMessage{Hello: hello()}, &linkpb.ClientMessage{Requests: []*linkpb.Request{
-			{Number: 1, What: &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{Names: []string{strings.Repeat("x", MessageMax)}}}},
+			{Number: 1, What: &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{Names: []string{strings.Repeat("x", bounds.MessageMax)}}}},
 		}}, codes.ResourceExhausted},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/service"
@@ -23,14 +24,10 @@ const (
 	IdleMax = 5 * time.Minute
 	// HeaderMax bounds the bytes of a call's metadata.
 	HeaderMax = 32 << 10
-	// MessageMax bounds the bytes of a message from a client: what it splits into
-	// several (session.Split) stays below. A stream may keep one of its own unfinished
-	// for as long as it is there: gRPC says nothing of a message that has begun.
-	MessageMax = 256 << 10
 	// StreamWindow and ConnWindow are how many bytes of requests may be on their
 	// way. They are fixed: gRPC would measure what the network bears by a ping for
 	// every message, which doubles what small messages cost.
-	StreamWindow = MessageMax
+	StreamWindow = bounds.MessageMax
 	ConnWindow   = 4 << 20
 	// OutboxMax bounds the bytes of answers that wait for a slow reader.
 	OutboxMax = 4 << 20
@@ -86,7 +83,7 @@ func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		undecodedMessages(),
 		uncompressed(),
-		grpc.MaxRecvMsgSize(MessageMax),
+		grpc.MaxRecvMsgSize(bounds.MessageMax),
 		grpc.StaticStreamWindowSize(StreamWindow),
 		grpc.StaticConnWindowSize(ConnWindow),
 		grpc.MaxConcurrentStreams(StreamsPerConnection),

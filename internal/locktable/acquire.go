@@ -9,27 +9,9 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// TooMany says why an acquire of so many names is refused, however many of them are
-// equal; nil: it may pass. It is asked before an acquire waits to be decided.
-func TooMany(names []string) error {
-	if len(names) > 2*bounds.NamesMax {
-		return errNames(len(names))
-	}
-	return nil
-}
-
-func errNames(n int) error {
-	return fmt.Errorf("%d names were given; 1 to %d were expected", n, bounds.NamesMax)
-}
-
 func (c Acquire) valid() error {
-	if len(c.Names) < 1 || len(c.Names) > bounds.NamesMax {
-		return errNames(len(c.Names))
-	}
-	for _, name := range c.Names {
-		if err := bounds.ValidName(name); err != nil {
-			return err
-		}
+	if err := bounds.ValidNames(c.Names); err != nil {
+		return err
 	}
 	switch {
 	case c.Mode == Slots:

@@ -253,7 +253,7 @@ func (d *Service) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Leas
 	if err != nil {
 		return cell.Lease{}, err
 	}
-	if err := locktable.TooMany(r.Names); err != nil {
+	if err := bounds.TooManyNames(r.Names); err != nil {
 		return cell.Lease{}, nameError(err)
 	}
 	for _, name := range r.Names {

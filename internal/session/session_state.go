@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/trust"
 )
 
@@ -74,7 +75,7 @@ func (m *Machine) reportDeadline() {
 
 // welcome begins a session's stream, for a new session or a returning one.
 func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
-	if ttl := time.Duration(w.TtlNano); ttl < ttlMin || ttl > ttlMax || m.id == nil && len(w.Session) == 0 {
+	if ttl := time.Duration(w.TtlNano); bounds.ValidTTL(ttl) != nil || m.id == nil && len(w.Session) == 0 {
 		m.failed(invalidAnswer)
 		return
 	}

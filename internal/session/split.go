@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 const (
@@ -12,8 +13,6 @@ const (
 	// a value. What is observed is bounded alike.
 	splitMax      = 1024
 	splitBytesMax = 128 << 10
-	// namedMax bounds the leases and requests that one message of a greeting names.
-	namedMax = 1 << 13
 )
 
 // Split keeps a client's messages small enough for the server; nil: there is no rest.
@@ -46,8 +45,8 @@ func fitting[T any](all []T, bytes *int, weight func(T) int) (n int) {
 func Greeting(h *linkpb.Hello) []*linkpb.ClientMessage {
 	held, wanted := h.Held, h.Wanted
 	named := func() *linkpb.Hello {
-		x := &linkpb.Hello{Held: held[:min(len(held), namedMax)]}
-		x.Wanted = wanted[:min(len(wanted), namedMax-len(x.Held))]
+		x := &linkpb.Hello{Held: held[:min(len(held), bounds.NamedMax)]}
+		x.Wanted = wanted[:min(len(wanted), bounds.NamedMax-len(x.Held))]
 		held, wanted = held[len(x.Held):], wanted[len(x.Wanted):]
 		return x
 	}

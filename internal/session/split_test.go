@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // split takes a message apart as far as that goes.
@@ -79,7 +80,7 @@ func TestSplitOfNames(t *testing.T) {
 
 // A greeting names all that it named, in its order, in messages that a server takes.
 func TestGreetingInMessages(t *testing.T) {
-	for _, n := range [][2]int{{0, 0}, {1, 1}, {namedMax, 0}, {namedMax - 1, 2}, {namedMax + 1, 0}, {3 * namedMax, namedMax / 2}, {0, 2 * namedMax}} {
+	for _, n := range [][2]int{{0, 0}, {1, 1}, {bounds.NamedMax, 0}, {bounds.NamedMax - 1, 2}, {bounds.NamedMax + 1, 0}, {3 * bounds.NamedMax, bounds.NamedMax / 2}, {0, 2 * bounds.NamedMax}} {
 		h := &linkpb.Hello{Version: 7}
 		for i := range n[0] {
 			h.Held = append(h.Held, uint64(i))
@@ -98,7 +99,7 @@ func TestGreetingInMessages(t *testing.T) {
 			} else if further -= part; part == 0 {
 				t.Errorf("%v: message %d is empty", n, i)
 			}
-			if part > namedMax || (m.Hello.Version == 7) != (i == 0) {
+			if part > bounds.NamedMax || (m.Hello.Version == 7) != (i == 0) {
 				t.Errorf("%v: message %d names %d", n, i, part)
 			}
 		}

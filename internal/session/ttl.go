@@ -5,12 +5,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
-)
-
-// Bounds of a TTL, as servers have them.
-const (
-	ttlMin = time.Second
-	ttlMax = 24 * time.Hour
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // A client asks for the TTL that it wants, wantTTL, with every greeting, and with a
@@ -96,7 +91,7 @@ func (m *Machine) renewed(x *linkpb.ServerMessage) {
 		// A server that is older than TTLs that change gives what it gave.
 		ttl = m.answeredTTL
 	}
-	if ttl < ttlMin || ttl > ttlMax {
+	if bounds.ValidTTL(ttl) != nil {
 		m.failed(invalidAnswer)
 		return
 	}

@@ -21,10 +21,11 @@ type room struct {
 // Some arrows are there for words alone: see wordsOnly. The keeper of the log
 // (kvlog) imports the clock, as a standby waits by it; the seam above does not.
 var rooms = []room{
-	{dir: ".", may: []string{"api", "internal/authority", "internal/bearer", "internal/protolimit", "internal/infile", "internal/session", "internal/clock", "internal/hook", "internal/dialerr", "guard"}},
+	{dir: ".", may: []string{"internal/bounds", "api", "internal/authority", "internal/bearer", "internal/protolimit", "internal/infile", "internal/session", "internal/clock", "internal/hook", "internal/dialerr", "guard"}},
 	{dir: "api"},
 	{dir: "bench", may: []string{"*"}},
 	{dir: "cmd", may: []string{
+		"internal/bounds",
 		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/protolimit", "internal/infile", "internal/service", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
 		"internal/clock", "internal/dialerr", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/internal/etcdstore",
 	}},
@@ -35,19 +36,22 @@ var rooms = []room{
 	{dir: "internal/access"},
 	{dir: "internal/authority", may: []string{"internal/infile", "internal/clock"}},
 	{dir: "internal/bearer", may: []string{"internal/authority", "internal/infile", "internal/clock"}},
+	{dir: "internal/bounds"},
 	{dir: "internal/cell", may: []string{
+		"internal/bounds",
 		"internal/locktable", "internal/store", "api", "internal/clock", "guard",
 	}},
 	{dir: "internal/clock"},
-	{dir: "internal/service", may: []string{"internal/access", "internal/cell", "internal/locktable"}},
+	{dir: "internal/service", may: []string{"internal/bounds", "internal/access", "internal/cell", "internal/locktable"}},
 	{dir: "internal/protolimit", may: []string{"api"}},
 	{dir: "internal/hook", may: []string{"internal/clock", "api"}},
 	{dir: "internal/infile", may: []string{"internal/clock"}},
-	{dir: "internal/link", may: []string{"internal/access", "internal/service", "internal/cell", "internal/locktable", "internal/wire", "api", "internal/clock", "guard"}},
-	{dir: "internal/locktable", may: []string{"api", "guard"}},
+	{dir: "internal/link", may: []string{"internal/bounds", "internal/access", "internal/service", "internal/cell", "internal/locktable", "internal/wire", "api", "internal/clock", "guard"}},
+	{dir: "internal/locktable", may: []string{"internal/bounds", "api", "guard"}},
 	{dir: "internal/dialerr", may: []string{"api"}},
-	{dir: "internal/session", may: []string{"internal/trust", "api", "internal/clock", "guard"}},
+	{dir: "internal/session", may: []string{"internal/bounds", "internal/trust", "api", "internal/clock", "guard"}},
 	{dir: "internal/sim", may: []string{
+		"internal/bounds",
 		"internal/session", "internal/wire",
 		"internal/locktable", "internal/cell", "internal/store", "internal/store/kvlog", "internal/store/memstore",
 		"internal/trust", "guard", "api", "internal/clock",
@@ -66,7 +70,7 @@ var rooms = []room{
 	{dir: "internal/testwait", aid: true},
 	{dir: "internal/tidy"},
 	{dir: "internal/trust", may: []string{"internal/clock"}},
-	{dir: "internal/wire", may: []string{"internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
+	{dir: "internal/wire", may: []string{"internal/bounds", "internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
 	{dir: "test", may: []string{"*"}},
 	{dir: "pawltest", may: []string{
 		".", "internal/link", "internal/cell", "internal/store", "internal/store/memstore", "internal/clock", "internal/hook",

@@ -6,18 +6,13 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-const (
-	// HeldMax bounds the leases, and the requests, that a greeting names; EntryBytes is
-	// what one of them takes up.
-	HeldMax    = 1 << 17
-	EntryBytes = 8
-	// NamedMax bounds the leases and requests that one message of a greeting names.
-	NamedMax = 1 << 13
-)
+// EntryBytes is what one lease or request that a greeting names takes up.
+const EntryBytes = 8
 
 // speaks reports whether a client of this protocol version is served.
 func speaks(version uint32) bool {
@@ -35,10 +30,10 @@ func CheckHello(h *linkpb.Hello) *linkpb.Closed {
 		return invalid("the client speaks version %d of the link protocol, this server %d and its neighbours", h.Version, linkpb.Version)
 	case len(h.Session) != 0 && len(h.Session) != len(locktable.ID{}):
 		return invalid("a session id of %d bytes; %d were expected", len(h.Session), len(locktable.ID{}))
-	case len(h.Held)+len(h.Wanted) > NamedMax:
-		return invalid("%d leases and requests in one message of a greeting; at most %d were expected", len(h.Held)+len(h.Wanted), NamedMax)
-	case h.Further > 2*HeldMax:
-		return invalid("a greeting of %d leases and requests; at most %d of each were expected", h.Further, HeldMax)
+	case len(h.Held)+len(h.Wanted) > bounds.NamedMax:
+		return invalid("%d leases and requests in one message of a greeting; at most %d were expected", len(h.Held)+len(h.Wanted), bounds.NamedMax)
+	case h.Further > 2*bounds.HeldMax:
+		return invalid("a greeting of %d leases and requests; at most %d of each were expected", h.Further, bounds.HeldMax)
 	case h.Generation == 0:
 		return invalid("generation 0 of the stream; 1 or more was expected")
 	}
@@ -53,10 +48,10 @@ func Further(h *linkpb.Hello, m *linkpb.ClientMessage) error {
 	switch {
 	case n == 0:
 		return fmt.Errorf("a message that names none of the greeting's %d further leases and requests", h.Further)
-	case n > NamedMax || n > int(h.Further):
-		return fmt.Errorf("%d leases and requests in one message of a greeting; at most %d were expected", n, min(NamedMax, int(h.Further)))
-	case len(h.Held)+len(part.Held) > HeldMax || len(h.Wanted)+len(part.Wanted) > HeldMax:
-		return fmt.Errorf("more than %d leases, or requests, in a greeting", HeldMax)
+	case n > bounds.NamedMax || n > int(h.Further):
+		return fmt.Errorf("%d leases and requests in one message of a greeting; at most %d were expected", n, min(bounds.NamedMax, int(h.Further)))
+	case len(h.Held)+len(part.Held) > bounds.HeldMax || len(h.Wanted)+len(part.Wanted) > bounds.HeldMax:
+		return fmt.Errorf("more than %d leases, or requests, in a greeting", bounds.HeldMax)
 	}
 	h.Held, h.Wanted = append(h.Held, part.Held...), append(h.Wanted, part.Wanted...)
 	h.Further -= uint32(n)

@@ -8,13 +8,10 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
-
-// RequestsMax bounds the requests of one message, and the names in it that are
-// to be observed or no longer to be.
-const RequestsMax = 4096
 
 // CheckMessage returns why a message after the greeting is out of bounds; nil: it is
 // valid.
@@ -22,11 +19,11 @@ func CheckMessage(m *linkpb.ClientMessage) error {
 	if m.Hello != nil {
 		return errors.New("a second greeting")
 	}
-	if len(m.Requests) > RequestsMax {
-		return fmt.Errorf("%d requests in one message; at most %d were expected", len(m.Requests), RequestsMax)
+	if len(m.Requests) > bounds.RequestsMax {
+		return fmt.Errorf("%d requests in one message; at most %d were expected", len(m.Requests), bounds.RequestsMax)
 	}
-	if n := len(m.Observe) + len(m.Unobserve); n > RequestsMax {
-		return fmt.Errorf("%d names to observe or to stop observing in one message; at most %d were expected", n, RequestsMax)
+	if n := len(m.Observe) + len(m.Unobserve); n > bounds.RequestsMax {
+		return fmt.Errorf("%d names to observe or to stop observing in one message; at most %d were expected", n, bounds.RequestsMax)
 	}
 	for _, r := range m.Requests {
 		if r.Number == 0 {

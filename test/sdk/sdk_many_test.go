@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl"
-	"github.com/pawlproject/pawl/internal/wire"
+	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/pawltest"
 )
 
@@ -16,7 +16,7 @@ import (
 // after its connection was lost: it keeps every lease, and those who wait are granted.
 func TestAClientOfManyComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const held, waiting = wire.NamedMax - 100, 300
+		const held, waiting = bounds.NamedMax - 100, 300
 		s := pawltest.New(t)
 		path := s.NewPath()
 		c := path.Dial(t, pawl.Options{TTL: time.Minute})

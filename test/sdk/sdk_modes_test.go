@@ -115,8 +115,8 @@ func TestModesOutliveATakeOver(t *testing.T) {
 	})
 }
 
-// What the SDK refuses by itself, the table would refuse in the same words.
-func TestBoundsAgree(t *testing.T) {
+// Arguments out of bounds are refused by the SDK, in the words of the server.
+func TestArgumentsOutOfBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pawltest.New(t).Dial(t, pawl.Options{})
 		many := make([]string, bounds.NamesMax)

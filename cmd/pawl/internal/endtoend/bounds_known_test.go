@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
 )
 
 // inside are bounds that nobody meets who uses the product: how work is cut into
@@ -48,20 +49,11 @@ var inside = map[string]string{
 	"main.partingMax":         "the release at the end of a command",
 	"main.secretMax":          "a file that holds one secret",
 	"main.silentMax":          "one server among several",
-	"pawl.labelMax":           "bounds.LabelMax",
-	"pawl.lockDelayMax":       "bounds.LockDelayMax",
 	"pawl.messageMax":         "a message of a server, with room for what newer ones say",
-	"pawl.nameMax":            "bounds.NameMax",
-	"pawl.namesMax":           "bounds.NamesMax",
-	"session.namedMax":        "wire.NamedMax",
 	"session.silentMax":       "one server among several",
 	"session.splitBytesMax":   "bytes of one message of requests",
-	"session.splitMax":        "wire.RequestsMax",
+	"session.splitMax":        "bounds.RequestsMax",
 	"session.spreadMax":       "bounds.NumbersMax",
-	"session.ttlMax":          "bounds.TTLMax",
-	"pawl.slotsMax":           "bounds.SlotsMax",
-	"pawl.ttlMax":             "bounds.TTLMax",
-	"pawl.valueMax":           "bounds.ValueMax",
 	"pgguard.rollbackMax":     "one rollback",
 	"server.askMax":           "one question who listens at an address",
 	"server.statusMax":        "one question while metrics are collected",

@@ -25,7 +25,6 @@ import (
 	"github.com/pawlproject/pawl/internal/protolimit"
 	"github.com/pawlproject/pawl/internal/session"
 	"github.com/pawlproject/pawl/internal/store"
-	"github.com/pawlproject/pawl/internal/wire"
 )
 
 const root = "../../../../"
@@ -34,22 +33,22 @@ const root = "../../../../"
 var known = map[string]any{
 	"etcdstore.PrefixMax": etcdstore.PrefixMax,
 
-	"bounds.NameMax":      bounds.NameMax,
-	"bounds.NamesMax":     bounds.NamesMax,
-	"bounds.LabelMax":     bounds.LabelMax,
-	"bounds.ReasonMax":    bounds.ReasonMax,
-	"bounds.RequestIDMax": bounds.RequestIDMax,
-	"bounds.ValueMax":     bounds.ValueMax,
-	"bounds.TTLMin":       bounds.TTLMin,
-	"bounds.TTLMax":       bounds.TTLMax,
-	"bounds.TTLDefault":   bounds.TTLDefault,
-	"bounds.WaitMax":      bounds.WaitMax,
-	"bounds.LockDelayMax": bounds.LockDelayMax,
-	"bounds.SlotsMax":     bounds.SlotsMax,
-	"bounds.PageMax":      bounds.PageMax,
-	"bounds.NumbersMax":   bounds.NumbersMax,
-	"bounds.PlaceKept":    bounds.PlaceKept,
-	"locktable.OutcomeKept":  locktable.OutcomeKept,
+	"bounds.NameMax":        bounds.NameMax,
+	"bounds.NamesMax":       bounds.NamesMax,
+	"bounds.LabelMax":       bounds.LabelMax,
+	"bounds.ReasonMax":      bounds.ReasonMax,
+	"bounds.RequestIDMax":   bounds.RequestIDMax,
+	"bounds.ValueMax":       bounds.ValueMax,
+	"bounds.TTLMin":         bounds.TTLMin,
+	"bounds.TTLMax":         bounds.TTLMax,
+	"bounds.TTLDefault":     bounds.TTLDefault,
+	"bounds.WaitMax":        bounds.WaitMax,
+	"bounds.LockDelayMax":   bounds.LockDelayMax,
+	"bounds.SlotsMax":       bounds.SlotsMax,
+	"bounds.PageMax":        bounds.PageMax,
+	"bounds.NumbersMax":     bounds.NumbersMax,
+	"bounds.PlaceKept":      bounds.PlaceKept,
+	"locktable.OutcomeKept": locktable.OutcomeKept,
 
 	"bounds.IdentityShare": bounds.IdentityShare,
 
@@ -96,15 +95,15 @@ var known = map[string]any{
 	"bounds.DefaultLimits.Observed":         bounds.DefaultLimits.Observed,
 	"bounds.DefaultLimits.Observers":        bounds.DefaultLimits.Observers,
 
-	"rest.BodyMax":      rest.BodyMax,
-	"rest.SmallBodyMax": rest.SmallBodyMax,
-	"link.MessageMax":   link.MessageMax,
-	"link.OutboxMax":    link.OutboxMax,
-	"link.UnreadMax":    link.UnreadMax,
-	"link.AllUnreadMax": link.AllUnreadMax,
-	"wire.RequestsMax":  wire.RequestsMax,
-	"wire.HeldMax":      wire.HeldMax,
-	"wire.NamedMax":     wire.NamedMax,
+	"rest.BodyMax":       rest.BodyMax,
+	"rest.SmallBodyMax":  rest.SmallBodyMax,
+	"bounds.MessageMax":  bounds.MessageMax,
+	"link.OutboxMax":     link.OutboxMax,
+	"link.UnreadMax":     link.UnreadMax,
+	"link.AllUnreadMax":  link.AllUnreadMax,
+	"bounds.RequestsMax": bounds.RequestsMax,
+	"bounds.HeldMax":     bounds.HeldMax,
+	"bounds.NamedMax":    bounds.NamedMax,
 
 	"session.WatchesMax":     session.WatchesMax,
 	"session.OutstandingMax": session.OutstandingMax,
