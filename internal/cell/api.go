@@ -6,15 +6,13 @@ import (
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// Receiver takes answers as they become final. Receive must not block: it is
-// called by the goroutine that serves everybody. Number is the request's on a
-// stream, 0 elsewhere and for what was not asked for.
-type Receiver interface {
-	Receive(number uint64, a locktable.Answer)
-}
+// Receiver takes answers as they become final. Receive must not block: it is called by
+// the goroutine that serves everybody.
+type Receiver = step.Receiver
 
 // Info describes the cell as a client may know it.
 type Info struct {

@@ -6,12 +6,19 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
+// launched is a batch that is appended; traced: the times of that are recorded.
+type launched struct {
+	step.Batch
+	traced bool
+}
+
 // landing is the end of an append, and when it began and ended.
 type landing struct {
-	batch        batch
+	batch        launched
 	err          error
 	began, ended clock.Reading
 }
@@ -19,7 +26,7 @@ type landing struct {
 // launch has a batch appended by one of as many flyers as batches were ever on
 // their way at once. They stay, since the way through a store is deep: a new
 // goroutine would copy its stack several times on it.
-func (l *loop) launch(ctx context.Context, b batch) {
+func (l *loop) launch(ctx context.Context, b launched) {
 	l.flights++
 	if l.flights > l.appenders {
 		l.appenders++
@@ -32,7 +39,7 @@ func (l *loop) launch(ctx context.Context, b batch) {
 	l.launches <- b
 }
 
-func (l *loop) runAppender(ctx context.Context, b batch) landing {
+func (l *loop) runAppender(ctx context.Context, b launched) landing {
 	x := landing{batch: b, began: l.clock.Now()}
 	x.err = l.append(ctx, b)
 	x.ended = l.clock.Now()
@@ -40,9 +47,9 @@ func (l *loop) runAppender(ctx context.Context, b batch) landing {
 }
 
 // append lands a batch, and tries again while the outcome is unknown.
-func (l *loop) append(ctx context.Context, b batch) error {
+func (l *loop) append(ctx context.Context, b launched) error {
 	for tries := 1; ; tries++ {
-		err := l.store.Append(ctx, b.number, b.raw)
+		err := l.store.Append(ctx, b.Number, b.Raw)
 		if err == nil || final(err) || ctx.Err() != nil {
 			return err
 		}
@@ -53,7 +60,7 @@ func (l *loop) append(ctx context.Context, b batch) error {
 		}
 		if tries == 1 {
 			l.tenure.intake.wake()
-			l.cell.o.Logger.Warn(what, "batch", b.number, "error", err)
+			l.cell.o.Logger.Warn(what, "batch", b.Number, "error", err)
 		}
 		if !pause(ctx, l.clock) {
 			return ctx.Err()

@@ -51,7 +51,7 @@ func (x *call) Receive(_ uint64, a locktable.Answer) {
 	}
 }
 
-// Gone makes it a Leaver. An answer that comes too late may still be of use: late is
+// Gone makes it a step.Droppable. An answer that comes too late may still be of use: late is
 // what takes it.
 func (x *call) Gone(locktable.Answer) bool {
 	return x.late == nil && x.state.Load() == callAbandoned

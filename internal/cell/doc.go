@@ -1,9 +1,9 @@
 // Package cell is one writer: it takes in commands, has the lock table decide
 // them, lands what was decided in the store and answers.
 //
-//	fronts ──► intake ──► step: lock table ──► batch ──► store (≤ InFlight on their way)
-//	   ▲                        │                            │ landed
-//	   └──── answers ◄── queue of groups, in order ◄─────────┘
+//	fronts ──► intake ──► step.Core: lock table ──► batch ──► store (≤ InFlight on their way)
+//	   ▲                        │                                │ landed
+//	   └──── answers ◄── queue of groups, in order ◄─────────────┘
 //
 // It promises:
 //
@@ -13,8 +13,8 @@
 //     after the receipt of every renewal that was ever answered (I5).
 //   - Answers leave in the order in which they were decided, with one exception:
 //     while the store is full, what shows nothing of the records that it refuses
-//     goes before what does (step_full.go says why it may). Of very many that wait,
-//     answers whose receivers are gone are dropped (step_waiting.go).
+//     goes before what does (internal/step/full.go says why it may). Of very many that wait,
+//     answers whose receivers are gone are dropped (internal/step/waiting.go).
 //   - A session ends only by usable time: time in which the store confirmed the
 //     tenure. A stalled server or store ends nobody.
 //   - Renewals, releases and cancels are never refused for want of room and
@@ -28,7 +28,7 @@
 // without its server knowing, and whatever that server then decides is refused
 // by the store and never answered.
 //
-// The step (step.go, step_full.go, step_waiting.go, usable.go) is pure; the loop that
-// waits is in serve_tenure.go, run.go and append.go. An acquire that asks for it is followed
+// The decisions are package step's, which is pure. The loop that waits is in
+// serve_tenure.go, run.go and append.go. An acquire that asks for it is followed
 // (trace.go); it is decided and answered as every other.
 package cell

@@ -10,12 +10,11 @@ import (
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
 const (
-	// tick is how often the loop turns while a session lives.
-	tick = 100 * time.Millisecond
 	// renewalGap is how long the renewal of a session with PatientTTL or more waits
 	// at most for others to share its turn, its Confirm and the writes to their
 	// connection: less than what its client notices, by far.
@@ -29,12 +28,12 @@ const (
 // loop waits for what happens and has the core decide.
 type loop struct {
 	cell  *Cell
-	core  *core
+	core  *step.Core
 	store store.Tenure
 	clock clock.Clock
 
 	tenure    *tenure
-	launches  chan batch
+	launches  chan launched
 	landings  chan landing
 	appenders int
 	flights   int // launched and not landed
@@ -42,7 +41,7 @@ type loop struct {
 	snaps     chan snapped
 	usages    chan store.Usage
 	hints     chan error
-	growth    growth
+	growth    step.Growth
 	snapping  bool
 	busy      int
 	// full: the store refused a batch that is on its way.
@@ -62,15 +61,15 @@ func (l *loop) serve(ctx context.Context) error {
 	// What is under way ends with the loop, and is waited for.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	l.launches, l.landings = make(chan batch, store.InFlight), make(chan landing, store.InFlight)
+	l.launches, l.landings = make(chan launched, store.InFlight), make(chan landing, store.InFlight)
 	defer close(l.launches)
 	l.confirms, l.snaps, l.usages = make(chan error, 1), make(chan snapped, 1), make(chan store.Usage, 1)
 	l.hints = make(chan error, 1)
 	l.tenure = &tenure{
-		intake: newIntake(), secret: l.core.table.Secret(), cell: l.core.table.Cell(),
+		intake: newIntake(), secret: l.core.Table().Secret(), cell: l.core.Table().Cell(),
 	}
-	l.tenure.counts.Store(&published{Counts: l.core.table.Counts(), batch: l.core.durable})
-	l.cell.begin(l.tenure, l.core.epoch)
+	l.tenure.counts.Store(&published{Counts: l.core.Table().Counts(), batch: l.core.Durable()})
+	l.cell.begin(l.tenure, l.core.Epoch())
 	err := l.turn(ctx, work)
 	clean := ctx.Err() != nil && !final(err)
 	l.tenure.intake.close()
@@ -95,7 +94,7 @@ func (l *loop) turn(ctx, work context.Context) error {
 	lost := l.store.Lost()
 	var acquires []locktable.Command
 	for {
-		step := false
+		due := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -120,38 +119,38 @@ func (l *loop) turn(ctx, work context.Context) error {
 			l.snapped(x)
 		case u := <-l.usages:
 			l.used(u)
-			look.Reset(max(l.cell.o.ActiveTTL/10, tick))
+			look.Reset(max(l.cell.o.ActiveTTL/10, step.Tick))
 		case <-look.C():
 			l.queryUsage(work)
 		case <-l.tenure.intake.ready:
-			step = true
+			due = true
 		case <-l.tenure.intake.later:
 			gather.Reset(renewalGap)
 		case <-gather.C():
-			step = true
+			due = true
 		case <-timer.C():
-			step = true
+			due = true
 		}
 		if l.full.Load() && l.full.Swap(false) {
-			l.core.full()
+			l.core.Full()
 		}
-		if step || l.core.more {
+		if due || l.core.More() {
 			// Let those who are about to send do so: a batch gathers more.
 			runtime.Gosched()
-			l.held = l.core.backlogged()
+			l.held = l.core.Backlogged()
 			urgent, taken, complete := l.tenure.intake.take(l.held, acquires)
 			acquires = taken
 			began := l.clock.Now()
-			l.core.step(began, l.clock.Wall(), urgent, taken, complete)
+			l.core.Step(began, l.clock.Wall(), urgent, taken, complete)
 			if l.tenure.traces.any() {
 				l.tenure.traces.stepped(l.core, taken, began, l.clock.Now())
 			}
 			clear(taken)
 		} else {
-			l.core.ask(l.clock.Now())
+			l.core.Ask(l.clock.Now())
 		}
 		l.act(work)
-		if l.held && !l.core.backlogged() {
+		if l.held && !l.core.Backlogged() {
 			l.held = false
 			l.tenure.intake.wake()
 		}
@@ -172,20 +171,19 @@ func (l *loop) queryTenure(work context.Context) {
 
 // arm sets the time of the next turn that nothing else brings.
 func (l *loop) arm(timer clock.Timer) {
-	if d := (Core{l.core}).Next(); d > 0 {
+	if d := l.core.Next(); d > 0 {
 		timer.Reset(d)
 	}
 }
 
 // act carries out what the core wants done.
 func (l *loop) act(work context.Context) {
-	a := l.core.take()
-	for _, b := range a.appends {
+	a := l.core.Take()
+	for _, b := range a.Appends {
 		l.busy++
-		b.traced = l.tenure.traces.carries(b.number)
-		l.launch(work, b)
+		l.launch(work, launched{b, l.tenure.traces.carries(b.Number)})
 	}
-	if a.confirm {
+	if a.Confirm {
 		l.busy++
 		go func() {
 			ctx, done := context.WithTimeout(work, l.cell.o.ActiveTTL)
@@ -198,27 +196,27 @@ func (l *loop) act(work context.Context) {
 			l.confirms <- err
 		}()
 	}
-	if a.snapshot != nil {
+	if a.Snapshot != nil {
 		l.busy++
 		go func() {
-			err := l.store.Snapshot(work, a.snapshot.upTo, a.snapshot.chunks())
-			l.snaps <- snapped{a.snapshot.bytes, err}
+			err := l.store.Snapshot(work, a.Snapshot.UpTo, a.Snapshot.Chunks())
+			l.snaps <- snapped{a.Snapshot.Bytes, err}
 		}()
 	}
-	for i := range a.deliver {
-		l.deliver(&a.deliver[i])
+	for i := range a.Groups {
+		l.deliver(&a.Groups[i])
 	}
 }
 
 // deliver lets answers go.
-func (l *loop) deliver(g *group) {
+func (l *loop) deliver(g *step.Group) {
 	// First, so that the counts are at least as new as every answer.
-	if !g.early {
-		l.tenure.counts.Store(&published{Counts: g.counts, batch: l.core.durable})
+	if !g.Early {
+		l.tenure.counts.Store(&published{Counts: g.Counts, batch: l.core.Durable()})
 	}
 	tracing := l.tenure.traces.any()
-	for i := range g.replies {
-		r := &g.replies[i]
+	for i := range g.Replies {
+		r := &g.Replies[i]
 		l.cell.stats.count(r.Answer)
 		answer := r.Answer
 		if tracing {
@@ -226,9 +224,9 @@ func (l *loop) deliver(g *group) {
 		}
 		r.To.(Receiver).Receive(r.Number, answer)
 	}
-	if g.counts.RolledBack && l.cell.rolledBack.CompareAndSwap(false, true) {
+	if g.Counts.RolledBack && l.cell.rolledBack.CompareAndSwap(false, true) {
 		l.cell.o.Logger.Error("store_rolled_back: a client has seen a token that a lost log granted; "+
-			"the counter stands above it now", "cell", l.tenure.cell, "counter", g.counts.Counter)
+			"the counter stands above it now", "cell", l.tenure.cell, "counter", g.Counts.Counter)
 	}
 }
 
@@ -236,20 +234,20 @@ func (l *loop) land(x landing) error {
 	l.busy--
 	l.flights--
 	if x.err != nil {
-		return fmt.Errorf("append batch %d: %w", x.batch.number, x.err)
+		return fmt.Errorf("append batch %d: %w", x.batch.Number, x.err)
 	}
 	s := &l.cell.stats
 	s.Appends.add(x.ended.Longer(x.began))
 	s.Batches.Add(1)
-	s.Events.Add(uint64(x.batch.events))
-	s.Bytes.Add(uint64(len(x.batch.raw)))
-	l.growth.add(len(x.batch.raw))
-	if l.growth.due() {
+	s.Events.Add(uint64(x.batch.Events))
+	s.Bytes.Add(uint64(len(x.batch.Raw)))
+	l.growth.Add(len(x.batch.Raw))
+	if l.growth.Due() {
 		l.snapshot()
 	}
 	// What is still refused says so again.
 	l.full.Store(false)
-	l.core.landed(x.batch.number)
+	l.core.Landed(x.batch.Number)
 	if l.tenure.traces.any() {
 		l.tenure.traces.landed(l.core, x, l.clock.Now())
 	}
@@ -259,7 +257,7 @@ func (l *loop) land(x landing) error {
 func (l *loop) confirmed(err error) error {
 	l.busy--
 	l.cell.stats.Confirms.Add(1)
-	l.core.answered(err == nil)
+	l.core.Answered(err == nil)
 	if final(err) {
 		return fmt.Errorf("confirm the tenure: %w", err)
 	}
@@ -269,7 +267,8 @@ func (l *loop) confirmed(err error) error {
 // snapshot asks for one when none is being made.
 func (l *loop) snapshot() {
 	if !l.snapping {
-		l.snapping, l.core.wantSnapshot = true, true
+		l.snapping = true
+		l.core.WantSnapshot()
 		l.tenure.intake.wake()
 	}
 }
@@ -280,11 +279,11 @@ func (l *loop) snapped(x snapped) {
 	if x.err != nil {
 		l.cell.o.Logger.Warn("snapshot", "error", x.err)
 		// Not again with the next batch: freezing costs time.
-		l.growth.batches, l.growth.bytes = l.growth.batches/2, l.growth.bytes/2
+		l.growth.Batches, l.growth.Bytes = l.growth.Batches/2, l.growth.Bytes/2
 		return
 	}
 	l.cell.stats.Snapshots.Add(1)
-	l.growth = growth{snapshot: x.bytes}
+	l.growth = step.Growth{Snapshot: x.bytes}
 }
 
 // queryUsage asks how full the store is.
@@ -303,12 +302,11 @@ func (l *loop) queryUsage(work context.Context) {
 
 func (l *loop) used(u store.Usage) {
 	l.busy--
-	if tight := u.Tight(); tight != l.core.tight {
-		l.core.tight = tight
+	if tight := u.Tight(); l.core.SetTight(tight) {
 		l.cell.o.Logger.Warn("room in the store changed", "tight", tight, "used", u.Used, "quota", u.Quota, "free", u.Free)
 	}
 	l.cell.usage.Store(&u)
-	if u.WantsSnapshot() && l.growth.bytes >= growthMin/4 {
+	if u.WantsSnapshot() && l.growth.DueSoon() {
 		l.snapshot()
 	}
 }
@@ -319,7 +317,7 @@ func (l *loop) drain(work context.Context) {
 	timer := l.clock.NewTimer()
 	defer timer.Stop()
 	timer.Reset(resignMax)
-	for len(l.core.inFlight) > 0 {
+	for l.core.InFlight() > 0 {
 		select {
 		case x := <-l.landings:
 			if l.land(x) != nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -34,13 +34,13 @@ func (c *Cell) Run(ctx context.Context) error {
 func (c *Cell) serveTenure(ctx context.Context) error {
 	var nonce store.Nonce
 	rand.Read(nonce[:])
-	var fresh *core
-	first := func(epoch uint64, nonce store.Nonce) []byte {
-		fresh = newCore(locktable.New(c.o.Limits), epoch, nonce)
+	var fresh *step.Core
+	first := func(epoch uint64, nonce store.Nonce) (opening []byte) {
 		var secret [32]byte
 		rand.Read(secret[:])
-		fresh.table.Found(cmp.Or(c.o.CellID, NewID(c.o.Name)), secret[:], &fresh.decided)
-		return fresh.opening(c.o.Clock.Wall(), c.o.TokenFloor)
+		founding := step.Founding{Cell: cmp.Or(c.o.CellID, NewID(c.o.Name)), Secret: secret[:], Limits: c.o.Limits}
+		fresh, opening = step.Found(founding, epoch, nonce, c.o.Clock.Wall(), c.o.TokenFloor)
+		return opening
 	}
 	t, err := c.claim(ctx, nonce, first)
 	if err != nil {
@@ -54,15 +54,15 @@ func (c *Cell) serveTenure(ctx context.Context) error {
 		return errors.Join(err, l.resign())
 	}
 	if c.o.Ended != nil {
-		l.core.table.ReportEnds(&endReceiver{c.o.Ended})
+		l.core.Table().ReportEnds(&endReceiver{c.o.Ended})
 	}
 	if t.Opened() {
-		c.logLostCell(l.core.table.Cell())
+		c.logLostCell(l.core.Table().Cell())
 	}
-	l.core.begun(l.clock.Now())
+	l.core.Begun(l.clock.Now())
 	c.stats.Tenures.Add(1)
-	c.o.Logger.Info("serving", "cell", l.core.table.Cell(), "epoch", t.Epoch(), "token", l.core.table.Counts().Counter,
-		"leases", l.core.table.Counts().Leases, "after", l.clock.Now().Longer(start).Round(time.Millisecond))
+	c.o.Logger.Info("serving", "cell", l.core.Table().Cell(), "epoch", t.Epoch(), "token", l.core.Table().Counts().Counter,
+		"leases", l.core.Table().Counts().Leases, "after", l.clock.Now().Longer(start).Round(time.Millisecond))
 	return l.serve(ctx)
 }
 
@@ -114,25 +114,24 @@ func (c *Cell) standsBy() func(active store.Node) {
 }
 
 // takeOver reads the log and lands the opening batch behind its head.
-func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*core, growth, error) {
-	r, err := replay(ctx, t, c.o.Limits)
+func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*step.Core, step.Growth, error) {
+	read := func(chunk, batch func(uint64, []byte) error) (uint64, error) { return t.Replay(ctx, chunk, batch) }
+	r, err := step.Replay(read, t.Epoch(), c.o.Limits)
 	for err != nil {
 		if final(err) || !pause(ctx, c.o.Clock) {
-			return nil, growth{}, err
+			return nil, step.Growth{}, err
 		}
 		c.o.Logger.Warn("reading the log failed, trying again", "error", err)
-		r, err = replay(ctx, t, c.o.Limits)
+		r, err = step.Replay(read, t.Epoch(), c.o.Limits)
 	}
-	k := newCore(r.table, t.Epoch(), t.Nonce())
-	k.last, k.durable, k.sum = r.head, r.head, r.sum
-	raw := k.opening(c.o.Clock.Wall(), c.o.TokenFloor)
+	k, number, opening := r.Core(t.Epoch(), t.Nonce(), c.o.Clock.Wall(), c.o.TokenFloor)
 	for {
-		err := t.Open(ctx, k.last, raw)
+		err := t.Open(ctx, number, opening)
 		if err == nil {
-			return k, r.growth, nil
+			return k, r.Growth, nil
 		}
 		if final(err) || !pause(ctx, c.o.Clock) {
-			return nil, growth{}, fmt.Errorf("open the tenure with batch %d: %w", k.last, err)
+			return nil, step.Growth{}, fmt.Errorf("open the tenure with batch %d: %w", number, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 )
 
 // Stream is one client's stream as the cell sees it. Its answers go to the
@@ -161,7 +162,7 @@ func (s *Stream) Ticket(number uint64, p locktable.Place) []byte {
 	if s.tenure == nil {
 		return nil
 	}
-	return sealTicket(s.tenure.secret, s.sender.Session, number, p)
+	return step.Ticket(s.tenure.secret, s.sender.Session, number, p)
 }
 
 // Place reads a ticket; zero when it is not one that the cell wrote for this
@@ -170,5 +171,5 @@ func (s *Stream) Place(number uint64, ticket []byte) locktable.Place {
 	if s.tenure == nil {
 		return locktable.Place{}
 	}
-	return openTicket(s.tenure.secret, s.sender.Session, number, ticket)
+	return step.ReadTicket(s.tenure.secret, s.sender.Session, number, ticket)
 }

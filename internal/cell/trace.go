@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 )
 
 // tracesMax bounds the acquires that are traced at the same time. The oldest is
@@ -79,7 +80,7 @@ func (ts *traces) find(to locktable.Ref, number uint64) *traced {
 }
 
 // stepped notes what a turn did that began at began with these acquires.
-func (ts *traces) stepped(c *core, acquires []locktable.Command, began, now clock.Reading) {
+func (ts *traces) stepped(c *step.Core, acquires []locktable.Command, began, now clock.Reading) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, command := range acquires {
@@ -89,38 +90,36 @@ func (ts *traces) stepped(c *core, acquires []locktable.Command, began, now cloc
 			}
 		}
 	}
-	if n := len(c.groups); n > 0 && c.groups[n-1].turn == c.turn {
-		for _, r := range c.groups[n-1].replies {
-			if _, granted := r.Answer.(locktable.Granted); !granted {
-				continue
-			}
-			if x := ts.find(r.To, r.Number); x != nil {
-				x.turn, x.at.Decided = c.turn, now
-			}
+	turn, replies := c.Decided()
+	for _, r := range replies {
+		if _, granted := r.Answer.(locktable.Granted); !granted {
+			continue
+		}
+		if x := ts.find(r.To, r.Number); x != nil {
+			x.turn, x.at.Decided = turn, now
 		}
 	}
 	ts.closed(c, now)
 }
 
 // closed notes the batches that decided acquires went into.
-func (ts *traces) closed(c *core, now clock.Reading) {
+func (ts *traces) closed(c *step.Core, now clock.Reading) {
 	for _, x := range ts.live {
 		if x.turn == 0 || x.batch != 0 {
 			continue
 		}
-		i := slices.IndexFunc(c.groups, func(g group) bool { return g.turn == x.turn })
-		if i >= 0 && c.groups[i].need != 0 {
-			x.batch, x.at.Closed = c.groups[i].need, now
+		if n := c.BatchOf(x.turn); n != 0 {
+			x.batch, x.at.Closed = n, now
 		}
 	}
 }
 
 // landed notes the end of an append, and what was closed because of it.
-func (ts *traces) landed(c *core, l landing, now clock.Reading) {
+func (ts *traces) landed(c *step.Core, l landing, now clock.Reading) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, x := range ts.live {
-		if x.batch == l.batch.number && l.batch.traced {
+		if x.batch == l.batch.Number && l.batch.traced {
 			x.at.Appending, x.at.Landed = l.began, l.ended
 		}
 	}

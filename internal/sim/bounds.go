@@ -3,7 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 
-	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/step"
 )
 
 // drawBounds gives the servers of some worlds bounds so low that many a turn needs
@@ -13,7 +13,7 @@ func drawBounds(p *Plan) {
 	if r.IntN(6) > 0 {
 		return
 	}
-	p.Bounds = cell.TurnBounds{Events: 1 + r.IntN(5), Bytes: pick(r, 150, 400, 1<<20), Portion: pick(r, 1, 3, 1000)}
+	p.Bounds = step.TurnBounds{Events: 1 + r.IntN(5), Bytes: pick(r, 150, 400, 1<<20), Portion: pick(r, 1, 3, 1000)}
 }
 
 // drawOneWay has streams of some worlds lose what goes one way, and that alone.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/step"
 )
 
 // Plan is all that is drawn before a world begins. A failure is made smaller by
@@ -35,7 +35,7 @@ type Plan struct {
 	// test wants it otherwise.
 	Drifts []Drift
 	// Bounds of the servers' turns and batches; the zero value: those that ship.
-	Bounds cell.TurnBounds
+	Bounds step.TurnBounds
 	// WallSteps are when wall clocks of servers are set.
 	WallSteps []WallStep
 	// Quiet are requests for names that few others ask for.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/step"
 )
 
 // Summary is what many runs gave.
@@ -94,7 +94,7 @@ func Explain(out io.Writer, seed uint64) {
 	if small.FaultRates != (FaultRates{}) {
 		fmt.Fprintf(out, "  weather %+v\n", small.FaultRates)
 	}
-	if small.Bounds != (cell.TurnBounds{}) {
+	if small.Bounds != (step.TurnBounds{}) {
 		fmt.Fprintf(out, "  bounds %+v\n", small.Bounds)
 	}
 	for _, x := range small.WallSteps {

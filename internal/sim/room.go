@@ -26,7 +26,7 @@ func (s *server) checkUsage() {
 	u, err := s.tenure.Usage(s.ctx)
 	if tight := err == nil && u.Tight(); tight != s.tight {
 		s.tight, s.tightSince = tight, s.world.now
-		s.core.Tight(tight)
+		s.core.SetTight(tight)
 	}
 	s.world.after(&s.process, max(s.world.plan.ActiveTTL/10, 100*time.Millisecond), s.checkUsage)
 }

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -86,7 +86,7 @@ func (r *referee) logged(h store.Header) bool {
 }
 
 // acknowledged takes in that a server is told that a batch of its own has landed.
-func (r *referee) acknowledged(s *server, b cell.Batch) {
+func (r *referee) acknowledged(s *server, b step.Batch) {
 	s.served.acked[b.Number] = true
 	if len(r.lost) == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/bounds"
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
@@ -31,7 +31,7 @@ type server struct {
 	kill    context.CancelFunc
 	store   *kvlog.Store
 	tenure  store.Tenure
-	core    cell.Core
+	core    *step.Core
 	served  *servedTenure
 	serving bool
 
@@ -131,11 +131,11 @@ func (s *server) claim() {
 	w := s.world
 	var nonce store.Nonce
 	copy(nonce[:], fmt.Appendf(nil, "%016d", w.disk.rng.Uint64()%1e16))
-	var core cell.Core
+	var core *step.Core
 	var opening []byte
 	first := func(epoch uint64, nonce store.Nonce) []byte {
-		founding := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: bounds.DefaultLimits}
-		core, opening = cell.FoundCore(founding, epoch, nonce, s.clock.wall(w.now), 0)
+		founding := step.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: bounds.DefaultLimits}
+		core, opening = step.Found(founding, epoch, nonce, s.clock.wall(w.now), 0)
 		return opening
 	}
 	t, err := s.store.Claim(s.ctx, s.node, nonce, first)
@@ -151,8 +151,8 @@ func (s *server) claim() {
 		}
 	}
 	core.Begun(s.clock.read(w.now))
-	if b := w.plan.Bounds; b != (cell.TurnBounds{}) {
-		core.Bound(b)
+	if b := w.plan.Bounds; b != (step.TurnBounds{}) {
+		core.Limit(b)
 	}
 	s.tenure, s.core, s.serving, s.batches = t, core, true, 0
 	s.open, s.decided, s.tight, s.fullSince = 0, nil, false, 0
@@ -177,11 +177,17 @@ func (s *server) letIn() {
 const cellID = "sim-0123456789abcdef"
 
 // takeOver reads the log and lands the opening batch behind its head.
-func (s *server) takeOver(t store.Tenure) (core cell.Core, opening []byte, err error) {
+func (s *server) takeOver(t store.Tenure) (core *step.Core, opening []byte, err error) {
 	w := s.world
 	for {
+		var log *step.Replayed
+		log, err = step.Replay(func(chunk, batch func(uint64, []byte) error) (uint64, error) {
+			return t.Replay(s.ctx, chunk, batch)
+		}, t.Epoch(), bounds.DefaultLimits)
 		var number uint64
-		core, number, opening, err = cell.ReplayCore(s.ctx, t, bounds.DefaultLimits, s.clock.wall(w.now), 0)
+		if err == nil {
+			core, number, opening = log.Core(t.Epoch(), t.Nonce(), s.clock.wall(w.now), 0)
+		}
 		for err == nil {
 			if err = t.Open(s.ctx, number, opening); err == nil {
 				return core, opening, nil
@@ -191,7 +197,7 @@ func (s *server) takeOver(t store.Tenure) (core cell.Core, opening []byte, err e
 			}
 		}
 		if final(err) || !w.sleep(retryGap) {
-			return cell.Core{}, nil, err
+			return nil, nil, err
 		}
 	}
 }

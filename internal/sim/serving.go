@@ -3,8 +3,8 @@ package sim
 import (
 	"errors"
 
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -69,8 +69,8 @@ func (s *server) act() {
 	if a.Snapshot != nil {
 		s.world.spawn(&s.process, func() { s.snapshot(a.Snapshot) })
 	}
-	for i := range a.Replies {
-		s.deliver(&a.Replies[i])
+	for r := range a.Replies() {
+		s.deliver(&r)
 	}
 	s.flush()
 }
@@ -85,7 +85,7 @@ func (s *server) flush() {
 }
 
 // append lands a batch, and tries again while the outcome is unknown.
-func (s *server) append(b cell.Batch) {
+func (s *server) append(b step.Batch) {
 	t := s.tenure
 	for t != nil {
 		err := t.Append(s.ctx, b.Number, b.Raw)
@@ -114,7 +114,7 @@ func (s *server) full() {
 	}
 }
 
-func (s *server) landed(b cell.Batch) {
+func (s *server) landed(b step.Batch) {
 	if !s.serving {
 		return
 	}
@@ -143,8 +143,8 @@ func (s *server) confirm() {
 	}
 }
 
-func (s *server) snapshot(x *cell.Snapshot) {
-	err := s.tenure.Snapshot(s.ctx, x.UpTo, x.Chunks)
+func (s *server) snapshot(x *step.Snapshot) {
+	err := s.tenure.Snapshot(s.ctx, x.UpTo, x.Chunks())
 	s.snapping = false
 	if final(err) {
 		s.quit(err)

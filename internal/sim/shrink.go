@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/step"
 )
 
 // shrinkMax bounds the runs that making a failure smaller may take.
@@ -74,8 +74,8 @@ func smaller(p Plan, failed time.Duration) []Plan {
 			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind <= IsolateServer && f.Target >= q.Servers })
 		})
 	}
-	if p.Bounds != (cell.TurnBounds{}) {
-		with(func(q *Plan) { q.Bounds = cell.TurnBounds{} })
+	if p.Bounds != (step.TurnBounds{}) {
+		with(func(q *Plan) { q.Bounds = step.TurnBounds{} })
 	}
 	for i := range p.WallSteps {
 		with(func(q *Plan) { q.WallSteps = slices.Delete(slices.Clone(q.WallSteps), i, i+1) })

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -52,7 +52,7 @@ func (t *times) decides(s *server, events int) {
 
 // seals takes in that a server closes a batch with the first of what it has
 // decided.
-func (t *times) seals(s *server, b cell.Batch) {
+func (t *times) seals(s *server, b step.Batch) {
 	h, err := store.HeaderOf(b.Raw)
 	if err != nil {
 		t.referee.world.fail("I4", "batch %d does not read: %v", b.Number, err)
@@ -93,8 +93,8 @@ func (t *times) hears(s *server, x *stream) {
 func (s *server) usable(from, to time.Duration) time.Duration {
 	d := to - from
 	for _, x := range s.stalls {
-		if over := min(x.to, to) - max(x.from, from); over > cell.ShareMax {
-			d -= over - cell.ShareMax
+		if over := min(x.to, to) - max(x.from, from); over > step.ShareMax {
+			d -= over - step.ShareMax
 		}
 	}
 	return d

@@ -37,8 +37,9 @@ var rooms = []room{
 	{dir: "internal/authority", may: []string{"internal/infile", "internal/clock"}},
 	{dir: "internal/bearer", may: []string{"internal/authority", "internal/infile", "internal/clock"}},
 	{dir: "internal/bounds"},
+	{dir: "internal/step", may: []string{"internal/bounds", "internal/locktable", "internal/store", "api", "internal/clock", "guard"}},
 	{dir: "internal/cell", may: []string{
-		"internal/bounds",
+		"internal/bounds", "internal/step",
 		"internal/locktable", "internal/store", "api", "internal/clock", "guard",
 	}},
 	{dir: "internal/clock"},
@@ -52,7 +53,7 @@ var rooms = []room{
 	{dir: "internal/session", may: []string{"internal/bounds", "internal/trust", "api", "internal/clock", "guard"}},
 	{dir: "internal/sim", may: []string{
 		"internal/bounds",
-		"internal/session", "internal/wire",
+		"internal/session", "internal/step", "internal/wire",
 		"internal/locktable", "internal/cell", "internal/store", "internal/store/kvlog", "internal/store/memstore",
 		"internal/trust", "guard", "api", "internal/clock",
 	}},

@@ -17,9 +17,8 @@ import (
 	"strings"
 )
 
-// pureFiles are the patterns, for path.Match, of what must be a function of its
-// input alone.
-var pureFiles = []string{"internal/locktable/*.go", "internal/trust/*.go", "internal/session/*.go", "internal/wire/*.go", "internal/cell/step*.go", "internal/cell/usable.go"}
+// purePackages must be functions of their input alone.
+var purePackages = []string{"internal/locktable", "internal/session", "internal/step", "internal/trust", "internal/wire"}
 
 // impureImports reach for something that differs from run to run.
 var impureImports = []string{
@@ -27,22 +26,15 @@ var impureImports = []string{
 	"golang.org/x/sys/unix",
 }
 
-func isPure(f *File) bool {
-	return !f.Test && slices.ContainsFunc(pureFiles, func(pattern string) bool {
-		ok, _ := path.Match(pattern, f.Path)
-		return ok
-	})
-}
-
 func pure(t *Tree) []Finding {
 	const rule = "pure"
 	var found []Finding
-	names, dirs := t.byDir()
-	for _, dir := range names {
+	_, dirs := t.byDir()
+	for _, dir := range purePackages {
 		files := dirs[dir]
-		if !slices.ContainsFunc(files, isPure) {
-			if slices.ContainsFunc(pureFiles, func(p string) bool { return path.Dir(p) == dir }) {
-				found = append(found, Finding{rule, dir, 0, "no file here is held to be pure, and some must be"})
+		if len(files) == 0 {
+			if t.Root != "" {
+				found = append(found, Finding{rule, dir, 0, "there is no such package to hold pure"})
 			}
 			continue
 		}
@@ -52,9 +44,8 @@ func pure(t *Tree) []Finding {
 			continue
 		}
 		for _, f := range files {
-			if isPure(f) {
+			if !f.Test {
 				found = append(found, f.impurities(info)...)
-				found = append(found, f.calledOutside(dir, files, info)...)
 			}
 		}
 	}
@@ -161,50 +152,4 @@ func (f *File) impurities(info *types.Info) []Finding {
 		found = f.at(found, "unordered", pos, "ranges over a map in the order that Go draws: collect and sort, or say why order is of no matter")
 	}
 	return found
-}
-
-// calledOutside finds uses of the package's own functions and variables that
-// lie in files not held to be pure: what they do would be the step's doing.
-func (f *File) calledOutside(dir string, files []*File, info *types.Info) []Finding {
-	held := map[string]bool{}
-	for _, other := range files {
-		held[other.Path] = isPure(other)
-	}
-	var found []Finding
-	ast.Inspect(f.AST, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		if !ok {
-			return true
-		}
-		obj := info.Uses[id]
-		if obj == nil || obj.Pkg() == nil || obj.Pkg().Path() != modulePath+"/"+dir {
-			return true
-		}
-		global := obj.Parent() == obj.Pkg().Scope()
-		switch obj := obj.(type) {
-		case *types.Func:
-			if types.IsInterface(receiverOf(obj)) {
-				return true
-			}
-		case *types.Var:
-			if !global {
-				return true
-			}
-		default:
-			return true
-		}
-		if file := f.fset.Position(obj.Pos()).Filename; !held[file] {
-			found = f.at(found, "pure", id.Pos(), "uses %s, which lies in %s and is not held to be pure", id.Name, path.Base(file))
-		}
-		return true
-	})
-	return found
-}
-
-// receiverOf is the type whose method it is, or no interface for a function.
-func receiverOf(fn *types.Func) types.Type {
-	if recv := fn.Signature().Recv(); recv != nil {
-		return recv.Type()
-	}
-	return types.Typ[types.Invalid]
 }

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/pawlproject/pawl/api/recordpb"
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/step"
 )
 
 // rule says how a field enters the digest. Times and numbers that only ever go
@@ -247,7 +247,7 @@ func (d *digest) fields(v reflect.Value) {
 		case asIs:
 			d.value(x)
 		case beforeNow:
-			d.word(uint64(min(d.ago(x), cell.ShareMax)))
+			d.word(uint64(min(d.ago(x), step.ShareMax)))
 		case age:
 			d.word(uint64(d.ago(x)))
 		case afterLow:

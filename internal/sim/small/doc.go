@@ -6,7 +6,7 @@
 //	                  ▲                                   │ no
 //	                  └───────────────────────────────────┘
 //
-// It drives the real lock table and the real step of the cell (cell.Core), the
+// It drives the real lock table and the real step of the cell (step.Core), the
 // real store protocol (kvlog over memstore.Disk), the real trust window and the
 // real rule of the guards. What surrounds them is small: time goes by in quarters
 // of the TTL, a connection is a queue each way, a message that never arrives is a

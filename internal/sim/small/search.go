@@ -56,8 +56,8 @@ func search(b Bounds, limit int, look func(w *World) (k Key, enough bool)) Found
 	return s.Search(limit, look)
 }
 
-// step is how to reach a state: the last action, and the state before it.
-type step[A any] struct {
+// reached is how to reach a state: the last action, and the state before it.
+type reached[A any] struct {
 	before int32
 	depth  uint8
 	last   A
@@ -67,7 +67,7 @@ type step[A any] struct {
 // seen enough.
 func (s Space[W, A]) Search(limit int, look func(w W) (k Key, enough bool)) Found {
 	found := Found{Whole: true, Complete: true}
-	steps := []step[A]{{before: -1}}
+	steps := []reached[A]{{before: -1}}
 	seen := map[Key]struct{}{}
 	see := func(w W) (isNew, enough bool) {
 		k, enough := look(w)
@@ -113,7 +113,7 @@ func (s Space[W, A]) Search(limit int, look func(w W) (k Key, enough bool)) Foun
 				return found
 			}
 			if isNew {
-				steps = append(steps, step[A]{int32(at), steps[at].depth + 1, a})
+				steps = append(steps, reached[A]{int32(at), steps[at].depth + 1, a})
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (s Space[W, A]) Search(limit int, look func(w W) (k Key, enough bool)) Foun
 	return found
 }
 
-func pathTo[A any](steps []step[A], at int) []A {
+func pathTo[A any](steps []reached[A], at int) []A {
 	path := make([]A, steps[at].depth)
 	for i := len(path) - 1; i >= 0; i-- {
 		path[i] = steps[at].last

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/internal/bounds"
-	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/step"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
@@ -30,7 +30,7 @@ type server struct {
 
 	wire   *wire
 	tenure store.Tenure
-	core   cell.Core
+	core   *step.Core
 	epoch  uint64
 	// turns counts the core's steps.
 	turns uint64
@@ -52,7 +52,7 @@ type server struct {
 type flight struct {
 	number, turn uint64
 	events       []byte
-	batch        cell.Batch
+	batch        step.Batch
 }
 
 func (s *server) name() string { return [...]string{"server A", "server B"}[s.id] }
@@ -73,8 +73,8 @@ func (s *server) claim() {
 	var nonce store.Nonce
 	nonce[0] = byte(w.judge.epoch + 1)
 	first := func(epoch uint64, nonce store.Nonce) (opening []byte) {
-		f := cell.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: bounds.DefaultLimits}
-		s.core, opening = cell.FoundCore(f, epoch, nonce, atOpening, 0)
+		f := step.Founding{Cell: cellID, Secret: make([]byte, 32), Limits: bounds.DefaultLimits}
+		s.core, opening = step.Found(f, epoch, nonce, atOpening, 0)
 		return opening
 	}
 	t, err := st.Claim(context.Background(), nobody, nonce, first)
@@ -90,12 +90,15 @@ func (s *server) claim() {
 
 // replay reads the log.
 func (s *server) replay() {
-	core, number, raw, err := cell.ReplayCore(context.Background(), s.tenure, bounds.DefaultLimits, atOpening, 0)
+	log, err := step.Replay(func(chunk, batch func(uint64, []byte) error) (uint64, error) {
+		return s.tenure.Replay(context.Background(), chunk, batch)
+	}, s.epoch, bounds.DefaultLimits)
 	if s.over(err) {
 		return
 	}
+	core, number, raw := log.Core(s.epoch, s.tenure.Nonce(), atOpening, 0)
 	s.core, s.phase = core, replayed
-	s.opening = flight{number: number, events: eventsIn(raw), batch: cell.Batch{Number: number, Raw: raw}}
+	s.opening = flight{number: number, events: eventsIn(raw), batch: step.Batch{Number: number, Raw: raw}}
 	s.world.judge.replayed(s)
 }
 
@@ -145,14 +148,14 @@ func (s *server) act() {
 	if a.Confirm {
 		s.asked, s.askedIn = true, s.turns
 	}
-	for i := range a.Replies {
-		s.world.judge.leaves(s, &a.Replies[i])
-		if _, renewed := a.Replies[i].Answer.(locktable.Renewed); renewed && s.storeFull {
+	for r := range a.Replies() {
+		s.world.judge.leaves(s, &r)
+		if _, renewed := r.Answer.(locktable.Renewed); renewed && s.storeFull {
 			s.world.spared = true
 		}
-		x := a.Replies[i].To.(*stream)
+		x := r.To.(*stream)
 		if !x.cut {
-			x.down = append(x.down, answer{a.Replies[i].Number, a.Replies[i].Answer})
+			x.down = append(x.down, answer{r.Number, r.Answer})
 		}
 	}
 	if !s.asked {

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // inside are bounds that nobody meets who uses the product: how work is cut into
@@ -24,7 +23,7 @@ var inside = map[string]string{
 	"audit.textMax":           "bounds.ReasonMax",
 	"audit.namesMax":          "bounds.NamesMax",
 	"bearer.secretMax":        "access.CredentialMax, at the caller's",
-	"cell.bytesMax":           "store.BatchMax, without the envelope",
+	"step.bytesMax":           "store.BatchMax, without the envelope",
 	"demo.dropMax":            "the end of a demonstration",
 	"etcdstore.distrustMax":   "one question to one member",
 	"etcdstore.reconnectMax":  "a pause between two tries",

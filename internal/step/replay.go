@@ -1,8 +1,7 @@
-package cell
+package step
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"iter"
 
@@ -17,25 +16,27 @@ import (
 // chunkBytes is where a chunk of a snapshot is closed.
 const chunkBytes = 512 << 10
 
-// replayed is a log as read: the table it gives, and where it ends.
-type replayed struct {
+// Replayed is a log as read: the table it gives, and where it ends.
+type Replayed struct {
 	table   *locktable.Table
 	head    uint64
 	sum     store.Sum
 	epoch   uint64
 	durable uint64
-	growth  growth
+	Growth  Growth
 
 	chunks uint32
 	whole  bool
 }
 
-// replay rebuilds the table. What does not fit is store.ErrDamaged and names
-// the batch.
-func replay(ctx context.Context, t store.Tenure, limits bounds.Limits) (*replayed, error) {
-	r := &replayed{table: locktable.New(limits), whole: true}
+// Replay rebuilds the table of a tenure of epoch from its log, which read passes on: the
+// chunks of the last snapshot and the batches behind it, with their numbers, and
+// returns the number of the last. What does not fit is store.ErrDamaged and names the
+// batch.
+func Replay(read func(chunk, batch func(uint64, []byte) error) (head uint64, err error), epoch uint64, limits bounds.Limits) (*Replayed, error) {
+	r := &Replayed{table: locktable.New(limits), whole: true}
 	r.table.Replaying()
-	head, err := t.Replay(ctx, r.chunk, r.batch)
+	head, err := read(r.chunk, r.batch)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("replay: %w", err)
@@ -47,15 +48,15 @@ func replay(ctx context.Context, t store.Tenure, limits bounds.Limits) (*replaye
 		return nil, fmt.Errorf("replay: %w: batch %d is missing, %d was known durable", store.ErrDamaged, head+1, r.durable)
 	case head == 0:
 		return nil, fmt.Errorf("replay: %w: a tenure without a log", store.ErrDamaged)
-	case r.table.Epoch() >= t.Epoch():
+	case r.table.Epoch() >= epoch:
 		return nil, fmt.Errorf("replay: %w: the log goes on to epoch %d and the tenure is of epoch %d: its key was set back",
-			store.ErrDamaged, r.table.Epoch(), t.Epoch())
+			store.ErrDamaged, r.table.Epoch(), epoch)
 	}
 	r.table.FinishReplay()
 	return r, nil
 }
 
-func (r *replayed) chunk(n uint64, raw []byte) error {
+func (r *Replayed) chunk(n uint64, raw []byte) error {
 	c, err := store.ChunkHeaderOf(raw)
 	switch {
 	case err != nil:
@@ -65,13 +66,13 @@ func (r *replayed) chunk(n uint64, raw []byte) error {
 			n, store.ErrDamaged, c.Index, c.Number, r.chunks)
 	}
 	r.chunks++
-	r.growth.snapshot += int64(len(raw))
+	r.Growth.Snapshot += int64(len(raw))
 	r.whole, r.head, r.durable = c.Last, n, n
 	copy(r.sum[:], c.Previous)
 	return store.EachChunkEvent(raw, r.applyTo(n))
 }
 
-func (r *replayed) batch(n uint64, raw []byte) error {
+func (r *Replayed) batch(n uint64, raw []byte) error {
 	b, err := store.HeaderOf(raw)
 	switch {
 	case err != nil:
@@ -84,11 +85,11 @@ func (r *replayed) batch(n uint64, raw []byte) error {
 		return fmt.Errorf("batch %d: %w: it does not follow the batch before", n, store.ErrDamaged)
 	}
 	r.head, r.sum, r.epoch, r.durable = n, b.Sum, b.Epoch, max(r.durable, b.Durable)
-	r.growth.add(len(raw))
+	r.Growth.Add(len(raw))
 	return store.EachBatchEvent(raw, r.applyTo(n))
 }
 
-func (r *replayed) applyTo(n uint64) func(*recordpb.Event) error {
+func (r *Replayed) applyTo(n uint64) func(*recordpb.Event) error {
 	return func(e *recordpb.Event) error {
 		if err := r.table.Apply(e); err != nil {
 			return fmt.Errorf("batch %d: %w: %w", n, store.ErrDamaged, err)
@@ -97,10 +98,10 @@ func (r *replayed) applyTo(n uint64) func(*recordpb.Event) error {
 	}
 }
 
-// chunks seals a frozen table in portions.
-func (s *snapshot) chunks() iter.Seq[[]byte] {
+// Chunks seals a frozen table in portions.
+func (s *Snapshot) Chunks() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		c := &recordpb.Chunk{Number: s.upTo, Previous: s.sum[:]}
+		c := &recordpb.Chunk{Number: s.UpTo, Previous: s.sum[:]}
 		size := 0
 		for e := range s.frozen.Events() {
 			if size >= chunkBytes {
@@ -118,11 +119,11 @@ func (s *snapshot) chunks() iter.Seq[[]byte] {
 	}
 }
 
-func (s *snapshot) seal(c *recordpb.Chunk) []byte {
+func (s *Snapshot) seal(c *recordpb.Chunk) []byte {
 	raw, _, err := store.SealChunk(c)
 	if err != nil {
-		panic(fmt.Errorf("cell: seal chunk %d of the snapshot of batch %d: %w", c.Index, c.Number, err))
+		panic(fmt.Errorf("step: seal chunk %d of the snapshot of batch %d: %w", c.Index, c.Number, err))
 	}
-	s.bytes += int64(len(raw))
+	s.Bytes += int64(len(raw))
 	return raw
 }

@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -28,7 +28,7 @@ type Droppable interface {
 // dropGone drops answers whose receivers are gone, when very many wait: a store may
 // be silent or full for long, and a client that is not answered asks again. It looks through
 // all of them when they have doubled.
-func (c *core) dropGone() {
+func (c *Core) dropGone() {
 	if c.waiting <= c.dropAbove {
 		return
 	}
@@ -36,20 +36,20 @@ func (c *core) dropGone() {
 	c.waiting = 0
 	left, passed := c.groups[:0], 0
 	for i, g := range c.groups {
-		rest := g.replies[:0]
-		for _, r := range g.replies {
+		rest := g.Replies[:0]
+		for _, r := range g.Replies {
 			if x, may := r.To.(Droppable); may && x.Gone(r.Answer) {
 				continue
 			}
 			rest = append(rest, r)
 			if held[r.To]++; c.unwritten != nil && held[r.To] == heldMax {
-				c.out.deliver = append(c.out.deliver, group{early: true, replies: []locktable.Reply{{
+				c.out.Groups = append(c.out.Groups, Group{Early: true, Replies: []locktable.Reply{{
 					To: r.To, Answer: locktable.Closed{Reason: locktable.Exhausted, Message: fullNow},
 				}}})
 			}
 		}
-		clear(g.replies[len(rest):])
-		g.replies = rest
+		clear(g.Replies[len(rest):])
+		g.Replies = rest
 		c.relist(&g)
 		c.waiting += len(rest)
 		if len(rest) == 0 && g.events == 0 {
@@ -72,7 +72,7 @@ func (c *core) dropGone() {
 const tooMuchListed = "too many listings wait for the store to confirm them"
 
 // list decides a listing, or refuses it when too much waits that others show.
-func (c *core) list(now locktable.Now, l locktable.List) {
+func (c *Core) list(now locktable.Now, l locktable.List) {
 	if c.listed+c.listing >= listedMax {
 		c.reply(l.Ref, 0, locktable.Refused{Reason: locktable.Exhausted, Message: tooMuchListed})
 		return
@@ -83,9 +83,9 @@ func (c *core) list(now locktable.Now, l locktable.List) {
 }
 
 // relist counts what a group shows anew, of which answers were taken out.
-func (c *core) relist(g *group) {
+func (c *Core) relist(g *Group) {
 	if g.listed > 0 {
-		n := listedIn(g.replies)
+		n := listedIn(g.Replies)
 		c.listed += n - g.listed
 		g.listed = n
 	}

@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"fmt"
@@ -61,7 +61,7 @@ func (w *fullStore) play() {
 	w.c = newCore(locktable.New(bounds.DefaultLimits), 1, store.Nonce{1})
 	w.c.table.Found("test-0123456789abcdef", []byte("secret"), &w.c.decided)
 	w.landed(1, w.c.opening(w.wall, 0))
-	w.c.begun(w.now)
+	w.c.Begun(w.now)
 	var crowd []locktable.Command
 	for i := range 70 {
 		crowd = append(crowd, locktable.Acquire{
@@ -76,7 +76,7 @@ func (w *fullStore) play() {
 		w.turn(w.urgent(), w.acquires())
 		switch {
 		case w.c.unwritten == nil && w.rand.IntN(6) == 0:
-			w.c.full()
+			w.c.Full()
 		case w.c.unwritten == nil:
 			for range w.rand.IntN(4) {
 				w.land()
@@ -90,9 +90,9 @@ func (w *fullStore) play() {
 
 func (w *fullStore) turn(urgent, acquires []locktable.Command) {
 	w.now, w.wall = w.now.Add(10*time.Millisecond), w.wall.Add(10*time.Millisecond)
-	w.c.step(w.now, w.wall, urgent, acquires, true)
+	w.c.Step(w.now, w.wall, urgent, acquires, true)
 	w.carryOut()
-	w.c.answered(true)
+	w.c.Answered(true)
 	w.carryOut()
 }
 
@@ -163,7 +163,7 @@ func (w *fullStore) land() {
 		return
 	}
 	slices.Sort(under)
-	w.c.landed(under[w.rand.IntN(len(under))])
+	w.c.Landed(under[w.rand.IntN(len(under))])
 	for w.applied < w.c.durable {
 		w.landed(w.applied+1, w.batches[w.applied+1])
 	}
@@ -201,23 +201,23 @@ func (w *fullStore) first(name string) guard.Token {
 
 // carryOut takes what the core wants done, and looks at what leaves.
 func (w *fullStore) carryOut() {
-	a := w.c.take()
-	for _, b := range a.appends {
-		w.batches[b.number] = b.raw
+	a := w.c.Take()
+	for _, b := range a.Appends {
+		w.batches[b.Number] = b.Raw
 	}
-	for _, g := range a.deliver {
-		for _, r := range g.replies {
+	for _, g := range a.Groups {
+		for _, r := range g.Replies {
 			w.answered(g, r)
 		}
 	}
 }
 
-func (w *fullStore) answered(g group, r locktable.Reply) {
+func (w *fullStore) answered(g Group, r locktable.Reply) {
 	switch a := r.Answer.(type) {
 	case locktable.Granted:
 		w.held[a.Token] = a.Grants[0].Name
 	case locktable.Observed:
-		if g.early {
+		if g.Early {
 			w.observed++
 			if log := w.first(a.Name); log != a.Token {
 				w.t.Fatalf("seed %d: observers of %s are told of %d, and the durable log has %d", w.seed, a.Name, a.Token, log)
@@ -227,11 +227,11 @@ func (w *fullStore) answered(g group, r locktable.Reply) {
 			w.t.Fatalf("seed %d: observers of %s are told of %d; it was held under %v", w.seed, a.Name, a.Token, w.ever[a.Name])
 		}
 	case locktable.Refused:
-		if _, listed := r.To.(*listing); listed && g.early {
+		if _, listed := r.To.(*listing); listed && g.Early {
 			w.refused++
 		}
 	case locktable.Page:
-		if !g.early {
+		if !g.Early {
 			return
 		}
 		w.pages++

@@ -1,6 +1,7 @@
-package cell
+package step
 
 import (
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -68,12 +69,20 @@ func runStepScript(t *testing.T, script string) string {
 // stepper drives a core by hand.
 type stepper struct {
 	t    *testing.T
-	c    *core
+	c    *Core
 	now  clock.Reading
 	wall time.Time
 }
 
-func stepID(name string) locktable.ID { return derive("step test", []byte(name)) }
+func stepID(name string) locktable.ID {
+	sum := sha256.Sum256([]byte(name))
+	return locktable.ID(sum[:])
+}
+
+// receiver is somebody who asked.
+type receiver struct{ _ byte }
+
+func (*receiver) Receive(uint64, locktable.Answer) {}
 
 func (s *stepper) run(line string) []string {
 	words := strings.Fields(line)
@@ -86,7 +95,7 @@ func (s *stepper) run(line string) []string {
 		s.c = newCore(locktable.New(bounds.DefaultLimits), 1, store.Nonce{1})
 		s.c.table.Found("test-0123456789abcdef", []byte("secret"), &s.c.decided)
 		s.c.opening(s.wall, 0)
-		s.c.begun(s.now)
+		s.c.Begun(s.now)
 	case "advance":
 		d, err := time.ParseDuration(arg)
 		if err != nil {
@@ -99,21 +108,21 @@ func (s *stepper) run(line string) []string {
 		if s.c.inFlight[s.number(arg)] == nil {
 			s.t.Fatalf("batch %s is not on its way", arg)
 		}
-		s.c.landed(s.number(arg))
+		s.c.Landed(s.number(arg))
 	case "confirm":
-		s.c.answered(arg == "ok")
+		s.c.Answered(arg == "ok")
 	case "ask":
-		s.c.ask(s.now)
+		s.c.Ask(s.now)
 	case "want":
 		s.c.wantSnapshot = true
 	case "full":
-		s.c.full()
+		s.c.Full()
 	case "tight":
 		s.c.tight = arg == "on"
 	case "state":
 		u := s.c.time
 		return []string{fmt.Sprintf("last=%d durable=%d open=%d groups=%d counted=%v pending=%v high=%v crowded=%v",
-			s.c.last, s.c.durable, len(s.c.open), len(s.c.groups), u.low, u.pending, u.high(s.now), s.c.backlogged())}
+			s.c.last, s.c.durable, len(s.c.open), len(s.c.groups), u.low, u.pending, u.high(s.now), s.c.Backlogged())}
 	default:
 		s.t.Fatalf("unknown command %q", line)
 	}
@@ -196,13 +205,13 @@ func (s *stepper) step(line string) {
 			s.t.Fatalf("unknown command %q", part)
 		}
 	}
-	s.c.step(s.now, s.wall, urgent, acquires, complete)
+	s.c.Step(s.now, s.wall, urgent, acquires, complete)
 }
 
 func (s *stepper) actions() (out []string) {
-	a := s.c.take()
-	for _, b := range a.appends {
-		batch, _, err := store.OpenBatch(b.raw)
+	a := s.c.Take()
+	for _, b := range a.Appends {
+		batch, _, err := store.OpenBatch(b.Raw)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -214,13 +223,13 @@ func (s *stepper) actions() (out []string) {
 			}
 			kinds += " " + strings.ToLower(strings.TrimPrefix(e.Kind.String(), "KIND_"))
 		}
-		out = append(out, fmt.Sprintf("append %d (durable %d):%s", b.number, batch.Durable, kinds))
+		out = append(out, fmt.Sprintf("append %d (durable %d):%s", b.Number, batch.Durable, kinds))
 	}
-	if a.confirm {
+	if a.Confirm {
 		out = append(out, fmt.Sprintf("begin confirm of turn %d", s.c.asked))
 	}
-	for _, g := range a.deliver {
-		for _, r := range g.replies {
+	for _, g := range a.Groups {
+		for _, r := range g.Replies {
 			answer := strings.TrimPrefix(fmt.Sprintf("%T", r.Answer), "locktable.")
 			switch a := r.Answer.(type) {
 			case locktable.Refused:
@@ -237,12 +246,12 @@ func (s *stepper) actions() (out []string) {
 			out = append(out, fmt.Sprintf("→ %v: %s", r.To, answer))
 		}
 	}
-	if a.snapshot != nil {
+	if a.Snapshot != nil {
 		n := 0
-		for range a.snapshot.frozen.Events() {
+		for range a.Snapshot.frozen.Events() {
 			n++
 		}
-		out = append(out, fmt.Sprintf("snapshot after batch %d", a.snapshot.upTo))
+		out = append(out, fmt.Sprintf("snapshot after batch %d", a.Snapshot.UpTo))
 	}
 	return out
 }
@@ -266,14 +275,14 @@ func TestLargestEventsFit(t *testing.T) {
 		}
 		all = append(all, a)
 	}
-	s.c.step(s.now, s.wall, nil, all, true)
+	s.c.Step(s.now, s.wall, nil, all, true)
 	granted := 0
 	for n := uint64(3); granted < len(all); n++ {
-		for _, b := range s.c.take().appends {
-			if len(b.raw) > store.BatchMax {
-				t.Fatalf("batch %d has %d bytes; the store takes %d", b.number, len(b.raw), store.BatchMax)
+		for _, b := range s.c.Take().Appends {
+			if len(b.Raw) > store.BatchMax {
+				t.Fatalf("batch %d has %d bytes; the store takes %d", b.Number, len(b.Raw), store.BatchMax)
 			}
-			got, _, err := store.OpenBatch(b.raw)
+			got, _, err := store.OpenBatch(b.Raw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,6 +292,6 @@ func TestLargestEventsFit(t *testing.T) {
 				}
 			}
 		}
-		s.c.landed(n)
+		s.c.Landed(n)
 	}
 }

@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"fmt"
@@ -30,17 +30,17 @@ func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
 		}
 	}
 	rounds := 0
-	for ; !s.c.backlogged(); rounds++ {
+	for ; !s.c.Backlogged(); rounds++ {
 		var acquires, releases []locktable.Command
 		for i := range each {
 			name := fmt.Sprint(rounds, "/", i)
 			a := locktable.Acquire{
-				Ref: newCall(), Names: []string{name}, Value: value, Lease: stepID(name), Own: stepID("of " + name), TTL: time.Hour, Try: true,
+				Ref: new(receiver), Names: []string{name}, Value: value, Lease: stepID(name), Own: stepID("of " + name), TTL: time.Hour, Try: true,
 			}
-			acquires, releases = append(acquires, a), append(releases, locktable.Release{Ref: newCall(), Lease: a.Lease})
+			acquires, releases = append(acquires, a), append(releases, locktable.Release{Ref: new(receiver), Lease: a.Lease})
 		}
-		s.c.step(s.now, s.wall, nil, acquires, true)
-		s.c.step(s.now, s.wall, releases, nil, true)
+		s.c.Step(s.now, s.wall, nil, acquires, true)
+		s.c.Step(s.now, s.wall, releases, nil, true)
 		counted()
 		s.run("advance 1ms")
 	}
@@ -48,10 +48,10 @@ func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
 		t.Errorf("%d bytes of %d events wait when acquires are held back", s.c.openBytes, len(s.c.open))
 	}
 	for s.c.durable < s.c.last {
-		s.c.landed(s.c.durable + 1)
+		s.c.Landed(s.c.durable + 1)
 		counted()
 	}
-	if s.c.backlogged() || s.c.openBytes != 0 {
+	if s.c.Backlogged() || s.c.openBytes != 0 {
 		t.Errorf("all has landed, and %d bytes wait", s.c.openBytes)
 	}
 }

@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"fmt"
@@ -21,24 +21,24 @@ func TestPagesThatWaitAreBounded(t *testing.T) {
 		for i := range names {
 			name := fmt.Sprint("n", i)
 			acquires = append(acquires, locktable.Acquire{
-				Ref: newCall(), Names: []string{name}, Lease: stepID(name), Own: stepID("of " + name), TTL: time.Hour,
+				Ref: new(receiver), Names: []string{name}, Lease: stepID(name), Own: stepID("of " + name), TTL: time.Hour,
 			})
 		}
-		s.c.step(s.now, s.wall, nil, acquires, true)
-		s.c.landed(s.c.last)
+		s.c.Step(s.now, s.wall, nil, acquires, true)
+		s.c.Landed(s.c.last)
 		s.run("advance 1s")
-		s.c.step(s.now, s.wall, nil, nil, true)
-		s.c.answered(true)
+		s.c.Step(s.now, s.wall, nil, nil, true)
+		s.c.Answered(true)
 		if end == "full" {
 			// Something that it refuses, which no listing shows.
-			s.c.step(s.now, s.wall, []locktable.Command{locktable.OpenSession{Ref: newCall(), New: stepID("s"), TTL: time.Hour}}, nil, true)
-			s.c.full()
+			s.c.Step(s.now, s.wall, []locktable.Command{locktable.OpenSession{Ref: new(receiver), New: stepID("s"), TTL: time.Hour}}, nil, true)
+			s.c.Full()
 		}
-		s.c.take()
+		s.c.Take()
 		count := func() (listed, refused int) {
 			for _, g := range s.c.groups {
-				listed += listedIn(g.replies)
-				for _, r := range g.replies {
+				listed += listedIn(g.Replies)
+				for _, r := range g.Replies {
 					if no, is := r.Answer.(locktable.Refused); is && no.Reason == locktable.Exhausted {
 						refused++
 					}
@@ -55,7 +55,7 @@ func TestPagesThatWaitAreBounded(t *testing.T) {
 			for range n {
 				lists = append(lists, locktable.List{Ref: all})
 			}
-			s.c.step(s.now, s.wall, lists, nil, true)
+			s.c.Step(s.now, s.wall, lists, nil, true)
 		}
 		for range 2 * listedMax / (2 * names) / each {
 			ask(each)
@@ -70,7 +70,7 @@ func TestPagesThatWaitAreBounded(t *testing.T) {
 			s.c.dropGone()
 		default:
 			s.c.asked = s.c.turn
-			s.c.answered(true)
+			s.c.Answered(true)
 		}
 		if listed, refused := count(); listed != 0 || refused != 0 {
 			t.Errorf("%s: %d names and holders, and %d refusals, are left", end, listed, refused)

@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func (w written) Replay(_ context.Context, chunk, batch func(uint64, []byte) err
 func TestReplayRefusesALogThatDoesNotFit(t *testing.T) {
 	wall := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	nonce := store.Nonce{1}
-	c, opening := FoundCore(Founding{Cell: "test-0123456789abcdef", Secret: []byte("secret"), Limits: bounds.DefaultLimits}, 1, nonce, wall, 0)
+	c, opening := Found(Founding{Cell: "test-0123456789abcdef", Secret: []byte("secret"), Limits: bounds.DefaultLimits}, 1, nonce, wall, 0)
 	c.Begun(clock.Reading{})
 	sumOf := func(raw []byte) []byte {
 		h, err := store.HeaderOf(raw)
@@ -98,7 +98,9 @@ func TestReplayRefusesALogThatDoesNotFit(t *testing.T) {
 		"batch that does not follow a snapshot":  {written{epoch: 2, after: 1, chunks: [][]byte{chunk(true)}, batches: [][]byte{second(func(b *recordpb.Batch) { b.Previous = make([]byte, 32) })}}, false},
 		"snapshot that follows another's number": {written{epoch: 2, after: 2, chunks: [][]byte{chunk(true)}}, false},
 	} {
-		_, err := replay(t.Context(), x.log, bounds.DefaultLimits)
+		_, err := Replay(func(chunk, batch func(uint64, []byte) error) (uint64, error) {
+			return x.log.Replay(t.Context(), chunk, batch)
+		}, x.log.epoch, bounds.DefaultLimits)
 		if x.fits && err != nil || !x.fits && !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
 		}

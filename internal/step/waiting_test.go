@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
 			s.run("full")
 		}
 		stays := &departing{}
-		s.c.step(s.now, s.wall, []locktable.Command{locktable.List{Ref: stays, Name: "n"}}, nil, true)
+		s.c.Step(s.now, s.wall, []locktable.Command{locktable.List{Ref: stays, Name: "n"}}, nil, true)
 		const each = 1 << 12
 		most := 0
 		for range 8 * dropMin / each {
@@ -44,11 +44,11 @@ func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
 			for range each {
 				all = append(all, locktable.List{Ref: one, Name: "n"})
 			}
-			s.c.step(s.now, s.wall, all, nil, true)
+			s.c.Step(s.now, s.wall, all, nil, true)
 			one.gone = true
 			kept := 0
 			for _, g := range s.c.groups {
-				kept += len(g.replies)
+				kept += len(g.Replies)
 			}
 			if kept != s.c.waiting {
 				t.Fatalf("%d answers wait, %d were counted", kept, s.c.waiting)
@@ -58,13 +58,13 @@ func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
 		if most > dropMin+each {
 			t.Errorf("full: %v: %d answers were kept", full, most)
 		}
-		s.c.out = actions{}
+		s.c.out = Actions{}
 		s.c.asked = s.c.turn
-		s.c.answered(true)
-		s.c.landed(3)
+		s.c.Answered(true)
+		s.c.Landed(3)
 		heard := 0
-		for _, g := range s.c.take().deliver {
-			for _, r := range g.replies {
+		for _, g := range s.c.Take().Groups {
+			for _, r := range g.Replies {
 				if r.To == locktable.Ref(stays) {
 					heard++
 				}
@@ -92,11 +92,11 @@ func TestAStreamThatHasTooMuchMade(t *testing.T) {
 		for range heldMax {
 			all = append(all, locktable.Release{Ref: loud, Lease: stepID("none")})
 		}
-		s.c.step(s.now, s.wall, append(all, locktable.Release{Ref: &departing{}, Lease: stepID("none")}), nil, true)
+		s.c.Step(s.now, s.wall, append(all, locktable.Release{Ref: &departing{}, Lease: stepID("none")}), nil, true)
 	}
 	closed := 0
-	for _, g := range s.c.take().deliver {
-		for _, r := range g.replies {
+	for _, g := range s.c.Take().Groups {
+		for _, r := range g.Replies {
 			if a, ended := r.Answer.(locktable.Closed); !ended || a.Reason != locktable.Exhausted || r.To != locktable.Ref(loud) {
 				t.Errorf("%v was told %#v", r.To, r.Answer)
 			} else {
@@ -109,7 +109,7 @@ func TestAStreamThatHasTooMuchMade(t *testing.T) {
 	}
 	loud.gone = true
 	for range 2 * dropMin {
-		s.c.step(s.now, s.wall, []locktable.Command{locktable.Release{Ref: loud, Lease: stepID("none")}}, nil, true)
+		s.c.Step(s.now, s.wall, []locktable.Command{locktable.Release{Ref: loud, Lease: stepID("none")}}, nil, true)
 	}
 	if s.c.waiting > dropMin {
 		t.Errorf("%d answers wait, of who is gone", s.c.waiting)
@@ -128,7 +128,7 @@ func TestWaitingAnswersAreLookedThroughWhenTheyDouble(t *testing.T) {
 		for range each {
 			lists = append(lists, locktable.List{Ref: stays, Name: "n"})
 		}
-		s.c.step(s.now, s.wall, lists, nil, true)
+		s.c.Step(s.now, s.wall, lists, nil, true)
 		if stays.asked > 2*all {
 			t.Fatalf("%d looks at %d answers", stays.asked, made)
 		}
@@ -157,21 +157,21 @@ func TestAnswersPassAfterOthersWereDropped(t *testing.T) {
 	}
 	confirm := func() {
 		s.c.asked = s.c.turn
-		s.c.answered(true)
+		s.c.Answered(true)
 	}
-	s.c.step(s.now, s.wall, none(1), nil, true)
+	s.c.Step(s.now, s.wall, none(1), nil, true)
 	confirm()
-	if out := s.c.take().deliver; len(out) > 0 {
+	if out := s.c.Take().Groups; len(out) > 0 {
 		t.Fatalf("delivered %v; what was asked of leases waits", out)
 	}
 	goes.gone = true
-	s.c.step(s.now, s.wall, append(none(dropMin+1), locktable.Renew{Ref: stays, Session: stepID("a")}), nil, true)
+	s.c.Step(s.now, s.wall, append(none(dropMin+1), locktable.Renew{Ref: stays, Session: stepID("a")}), nil, true)
 	if s.c.waiting > 3 {
 		t.Fatalf("%d answers wait", s.c.waiting)
 	}
 	confirm()
-	for _, g := range s.c.take().deliver {
-		for _, r := range g.replies {
+	for _, g := range s.c.Take().Groups {
+		for _, r := range g.Replies {
 			r.To.(*departing).Receive(r.Number, r.Answer)
 		}
 	}

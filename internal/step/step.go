@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"fmt"
@@ -23,6 +23,8 @@ const (
 	bytesMax = store.BatchMax - 4<<10
 	// openBytesMax bounds their bytes in the same way. What one turn takes may pass it.
 	openBytesMax = 64 << 20
+	// Tick is how often a driver steps while a session lives.
+	Tick = 100 * time.Millisecond
 	// turnPortion bounds what one turn does of expiry, and of what expiry left.
 	turnPortion = 1000
 	// confirmGap is how long renewals wait at most to share a Confirm.
@@ -38,9 +40,9 @@ type TurnBounds struct {
 	Portion int
 }
 
-// core is a tenure's state. Its methods are the step: they take what happened
+// Core is a tenure's state. Its methods are the step: they take what happened
 // and a time, and gather what is to be done in out.
-type core struct {
+type Core struct {
 	table  *locktable.Table
 	epoch  uint64
 	nonce  store.Nonce
@@ -72,7 +74,7 @@ type core struct {
 	// changed is what the open events change; spare is room for the next ones.
 	changed changed
 	spare   []string
-	groups  []group
+	groups  []Group
 	// waiting counts the answers of the groups; more than roomy have those dropped
 	// whose receivers are gone.
 	waiting, dropAbove int
@@ -81,12 +83,12 @@ type core struct {
 	listed, listing int
 
 	wantSnapshot bool
-	frozen       *snapshot
+	frozen       *Snapshot
 	more         bool
 	// unwritten: the store is full; nil: it takes what is written.
 	unwritten *unwritten
 
-	out actions
+	out Actions
 }
 
 // pendingBatch is a batch on its way: the turn in which its append began.
@@ -97,82 +99,65 @@ type pendingBatch struct {
 	changed changed
 }
 
-// group is the answers of a turn. They leave when batch need is durable and
+// Group is the answers of a turn. They leave when batch need is durable and
 // something begun at or after the turn was confirmed.
-type group struct {
+type Group struct {
 	turn, need uint64
-	replies    []locktable.Reply
+	Replies    []locktable.Reply
 	events     int
 	// listed is how much its pages show.
 	listed int
-	counts locktable.Counts
-	// early: it goes before records that are stuck, and counts was left out.
-	early bool
+	Counts locktable.Counts
+	// Early: it goes before records that are stuck, and counts was left out.
+	Early bool
 }
 
-// snapshot is the frozen table after a batch.
-type snapshot struct {
-	upTo   uint64
+// Snapshot is the frozen table after a batch.
+type Snapshot struct {
+	UpTo   uint64
 	sum    store.Sum
 	frozen *locktable.Frozen
-	// bytes is the size of the chunks sealed so far.
-	bytes int64
+	// Bytes is the size of the chunks sealed so far.
+	Bytes int64
 }
 
-// batch is what is to be appended.
-type batch struct {
-	number uint64
-	raw    []byte
-	events int
-	// traced: the times of its append are recorded.
-	traced bool
-}
-
-// actions are what a step wants done.
-type actions struct {
-	appends  []batch
-	confirm  bool
-	deliver  []group
-	snapshot *snapshot
-}
-
-func newCore(t *locktable.Table, epoch uint64, nonce store.Nonce) *core {
-	return &core{table: t, epoch: epoch, nonce: nonce, inFlight: map[uint64]*pendingBatch{}, dropAbove: dropMin, bounds: TurnBounds{eventsMax, bytesMax, turnPortion}}
+func newCore(t *locktable.Table, epoch uint64, nonce store.Nonce) *Core {
+	return &Core{table: t, epoch: epoch, nonce: nonce, inFlight: map[uint64]*pendingBatch{}, dropAbove: dropMin, bounds: TurnBounds{eventsMax, bytesMax, turnPortion}}
 }
 
 // opening closes the tenure's first batch; the caller lands it.
-func (c *core) opening(wall time.Time, floor guard.Token) []byte {
+func (c *Core) opening(wall time.Time, floor guard.Token) []byte {
 	c.table.Open(c.epoch, wall, floor, &c.decided)
 	c.opened(c.decided.Events)
 	c.decided = locktable.Decided{}
 	c.close()
-	return c.take().appends[0].raw
+	return c.Take().Appends[0].Raw
 }
 
-// begun says that the opening batch has landed. The tenure's time counts from
+// Begun says that the opening batch has landed. The tenure's time counts from
 // now on.
-func (c *core) begun(now clock.Reading) {
+func (c *Core) Begun(now clock.Reading) {
 	clear(c.inFlight)
 	c.durable = c.last
 	c.time.last, c.askedAt = now, now
 }
 
-// now is the time as the table may know it.
-func (c *core) now(r clock.Reading, wall time.Time) locktable.Now {
+// Now is the time as the table may know it.
+func (c *Core) Now(r clock.Reading, wall time.Time) locktable.Now {
 	return locktable.Now{Low: c.time.low, High: c.time.high(r), Wall: wall}
 }
 
-// step decides what was taken from the intake: urgent commands are all there
+// Step decides what was taken from the intake: urgent commands are all there
 // was when the turn began when complete is set.
-func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktable.Command, complete bool) {
+func (c *Core) Step(r clock.Reading, wall time.Time, urgent, acquires []locktable.Command, complete bool) {
 	c.turn++
 	c.time.read(r, c.turn)
 	c.close()
 	if c.wantSnapshot && len(c.open) == 0 && c.frozen == nil {
 		c.wantSnapshot = false
-		c.frozen = &snapshot{upTo: c.last, sum: c.sum, frozen: c.table.Freeze(c.now(r, wall))}
+		c.frozen = &Snapshot{UpTo: c.last, sum: c.sum, frozen: c.table.Freeze(c.Now(r, wall))}
 	}
-	now := c.now(r, wall)
+	now := c.Now(r, wall)
 	for _, x := range urgent {
 		if c.unwritten != nil && c.refuseOnFull(x) {
 			continue
@@ -192,19 +177,19 @@ func (c *core) step(r clock.Reading, wall time.Time, urgent, acquires []locktabl
 	c.gather()
 	c.close()
 	c.releaseFinal()
-	c.ask(r)
+	c.Ask(r)
 }
 
-// backlogged: acquires stay in the intake, since too much is decided that is not on
+// Backlogged: acquires stay in the intake, since too much is decided that is not on
 // its way, or a snapshot waits for what is decided to be closed. On a full store
 // they are taken, and refused.
-func (c *core) backlogged() bool {
+func (c *Core) Backlogged() bool {
 	return c.unwritten == nil && (len(c.open) > openMax/eventsMax*c.bounds.Events || c.openBytes > openBytesMax || c.wantSnapshot)
 }
 
 // gather moves what the turn decided to the open batch and the queue of
 // answers.
-func (c *core) gather() {
+func (c *Core) gather() {
 	c.opened(c.decided.Events)
 	if c.unwritten != nil {
 		c.unwritten.note(c.decided.Events)
@@ -215,7 +200,7 @@ func (c *core) gather() {
 		need = 0
 	}
 	if len(c.decided.Replies) > 0 || len(c.decided.Events) > 0 {
-		c.groups = append(c.groups, group{turn: c.turn, need: need, replies: c.decided.Replies, events: len(c.decided.Events), listed: c.listing, counts: c.table.Counts()})
+		c.groups = append(c.groups, Group{turn: c.turn, need: need, Replies: c.decided.Replies, events: len(c.decided.Events), listed: c.listing, Counts: c.table.Counts()})
 		c.listed, c.listing = c.listed+c.listing, 0
 		c.waiting += len(c.decided.Replies)
 		c.decided.Replies = nil
@@ -226,7 +211,7 @@ func (c *core) gather() {
 }
 
 // opened adds to the open events.
-func (c *core) opened(events []*recordpb.Event) {
+func (c *Core) opened(events []*recordpb.Event) {
 	c.open = append(c.open, events...)
 	for _, e := range events {
 		size := proto.Size(e) + 8
@@ -238,7 +223,7 @@ func (c *core) opened(events []*recordpb.Event) {
 // close closes batches while the store takes them. Answers that wait for the
 // open batch learn its number when nothing of what was decided with them is
 // left open.
-func (c *core) close() {
+func (c *Core) close() {
 	for len(c.open) > 0 && c.last+1-c.durable <= store.InFlight {
 		n, size := 0, 0
 		for n < len(c.open) && n < c.bounds.Events {
@@ -263,7 +248,7 @@ func (c *core) close() {
 	}
 }
 
-func (c *core) seal(events []*recordpb.Event) {
+func (c *Core) seal(events []*recordpb.Event) {
 	b := &recordpb.Batch{
 		Epoch: c.epoch, Number: c.last + 1, Durable: c.durable, Nonce: c.nonce[:], Events: events,
 	}
@@ -272,15 +257,15 @@ func (c *core) seal(events []*recordpb.Event) {
 	}
 	raw, sum, err := store.SealBatch(b)
 	if err != nil {
-		panic(fmt.Errorf("cell: close batch %d: %w", b.Number, err))
+		panic(fmt.Errorf("step: close batch %d: %w", b.Number, err))
 	}
 	c.last, c.sum = b.Number, sum
 	c.inFlight[b.Number] = &pendingBatch{turn: c.turn, raw: raw}
-	c.out.appends = append(c.out.appends, batch{number: b.Number, raw: raw, events: len(events)})
+	c.out.Appends = append(c.out.Appends, Batch{Number: b.Number, Raw: raw, Events: len(events)})
 }
 
-// landed notes that a batch has landed, and closes what waited for its place.
-func (c *core) landed(number uint64) {
+// Landed notes that a batch has landed, and closes what waited for its place.
+func (c *Core) Landed(number uint64) {
 	f := c.inFlight[number]
 	f.landed, c.unwritten = true, nil
 	c.confirm(f.turn)
@@ -298,8 +283,8 @@ func (c *core) landed(number uint64) {
 	c.releaseFinal()
 }
 
-// answered notes the end of the Confirm that was under way.
-func (c *core) answered(ok bool) {
+// Answered notes the end of the Confirm that was under way.
+func (c *Core) Answered(ok bool) {
 	if ok {
 		c.confirm(c.asked)
 	}
@@ -308,13 +293,13 @@ func (c *core) answered(ok bool) {
 }
 
 // confirm notes that the tenure was in force at or after a turn.
-func (c *core) confirm(turn uint64) {
+func (c *Core) confirm(turn uint64) {
 	c.confirmed = max(c.confirmed, turn)
 	c.time.confirmed(turn)
 }
 
 // releaseFinal lets go of what has become final, in order.
-func (c *core) releaseFinal() {
+func (c *Core) releaseFinal() {
 	n := 0
 	for n < len(c.groups) {
 		g := &c.groups[n]
@@ -324,11 +309,11 @@ func (c *core) releaseFinal() {
 			break
 		}
 		n++
-		c.waiting -= len(g.replies)
+		c.waiting -= len(g.Replies)
 		c.listed -= g.listed
 	}
 	if n > 0 {
-		c.out.deliver = append(c.out.deliver, c.groups[:n]...)
+		c.out.Groups = append(c.out.Groups, c.groups[:n]...)
 		rest := copy(c.groups, c.groups[n:])
 		clear(c.groups[rest:])
 		c.groups = c.groups[:rest]
@@ -337,27 +322,27 @@ func (c *core) releaseFinal() {
 		c.unwritten.passed = max(c.unwritten.passed-n, 0)
 		c.passUnwritten()
 	}
-	if c.frozen != nil && c.frozen.upTo <= c.durable {
-		c.out.snapshot, c.frozen = c.frozen, nil
+	if c.frozen != nil && c.frozen.UpTo <= c.durable {
+		c.out.Snapshot, c.frozen = c.frozen, nil
 	}
 }
 
-// ask begins a Confirm when something waits for one that no append under way
+// Ask begins a Confirm when something waits for one that no append under way
 // will give: an answer, or a share of usable time. Nothing gives one while the
 // store is full.
-func (c *core) ask(r clock.Reading) {
+func (c *Core) Ask(r clock.Reading) {
 	if c.asked != 0 || len(c.open) > 0 && c.unwritten == nil || r.Shorter(c.askedAt) < confirmGap {
 		return
 	}
 	if c.waits() {
 		c.asked, c.askedAt = c.turn, r
-		c.out.confirm = true
+		c.out.Confirm = true
 	}
 }
 
 // waits reports whether something needs a confirmation later than what is under
 // way will give.
-func (c *core) waits() bool {
+func (c *Core) waits() bool {
 	coming := max(c.confirmed, c.asked)
 	for _, f := range c.inFlight { //tidy:unordered a maximum
 		if c.unwritten == nil {
@@ -370,9 +355,9 @@ func (c *core) waits() bool {
 	return c.time.turn > coming
 }
 
-// take returns what is to be done and forgets it.
-func (c *core) take() actions {
+// Take returns what is to be done and forgets it.
+func (c *Core) Take() Actions {
 	a := c.out
-	c.out = actions{}
+	c.out = Actions{}
 	return a
 }

@@ -1,4 +1,4 @@
-package cell
+package step
 
 import (
 	"fmt"
@@ -101,7 +101,7 @@ type changed struct {
 }
 
 // noteChanges takes note of the names that were changed since it did last.
-func (c *core) noteChanges() {
+func (c *Core) noteChanges() {
 	d := &c.decided
 	c.changed.names = append(c.changed.names, d.Changed...)
 	c.changed.unnamed = c.changed.unnamed || d.Unnamed
@@ -112,9 +112,9 @@ func (c *core) noteChanges() {
 	d.Changed, d.Unnamed = d.Changed[:0], false
 }
 
-// full notes that the store refuses a batch for want of room. It ends with the
+// Full notes that the store refuses a batch for want of room. It ends with the
 // next batch that lands.
-func (c *core) full() {
+func (c *Core) Full() {
 	if c.unwritten != nil || c.durable == c.last {
 		return
 	}
@@ -152,24 +152,24 @@ func (s *unwritten) note(events []*recordpb.Event) {
 // looked through once: what is held up in it is so until a batch lands. One of which
 // nothing is left is dropped: a store may be full for days, and nearly every turn of
 // them has one.
-func (c *core) passUnwritten() {
+func (c *Core) passUnwritten() {
 	s, at := c.unwritten, c.unwritten.passed
 	for ; at < len(c.groups) && c.groups[at].turn <= c.confirmed; at++ {
 		g := c.groups[at]
-		early := group{turn: g.turn, early: true}
+		early := Group{turn: g.turn, Early: true}
 		var rest []locktable.Reply
-		for _, r := range g.replies {
+		for _, r := range g.Replies {
 			if s.mayPass(g.turn, r.Answer) {
-				early.replies = append(early.replies, r)
+				early.Replies = append(early.Replies, r)
 			} else {
 				rest = append(rest, r)
 			}
 		}
-		if len(early.replies) > 0 {
-			c.waiting -= len(early.replies)
-			c.out.deliver = append(c.out.deliver, early)
+		if len(early.Replies) > 0 {
+			c.waiting -= len(early.Replies)
+			c.out.Groups = append(c.out.Groups, early)
 		}
-		g.replies = rest
+		g.Replies = rest
 		c.relist(&g)
 		if len(rest) > 0 || g.events > 0 {
 			c.groups[s.passed] = g
@@ -206,7 +206,7 @@ func (s *unwritten) mayPass(turn uint64, a locktable.Answer) bool {
 }
 
 // refuseOnFull refuses what would open a session, or list what is stuck.
-func (c *core) refuseOnFull(x locktable.Command) bool {
+func (c *Core) refuseOnFull(x locktable.Command) bool {
 	switch x := x.(type) {
 	case locktable.Attach:
 		if x.Session == (locktable.ID{}) {
@@ -228,7 +228,7 @@ func (c *core) refuseOnFull(x locktable.Command) bool {
 
 // acquire decides an acquire, or refuses it when there is no room for it. One that
 // was taken before is no new one.
-func (c *core) acquire(now locktable.Now, x locktable.Command) {
+func (c *Core) acquire(now locktable.Now, x locktable.Command) {
 	a, ok := x.(locktable.Acquire)
 	switch {
 	case !ok || c.table.Asked(a):
@@ -242,6 +242,6 @@ func (c *core) acquire(now locktable.Now, x locktable.Command) {
 	c.table.Decide(now, x, &c.decided)
 }
 
-func (c *core) reply(to locktable.Ref, number uint64, a locktable.Answer) {
+func (c *Core) reply(to locktable.Ref, number uint64, a locktable.Answer) {
 	c.decided.Replies = append(c.decided.Replies, locktable.Reply{To: to, Number: number, Answer: a})
 }
