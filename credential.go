@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -75,11 +76,15 @@ func LoadTLS(ca, cert, key string) (*tls.Config, error) {
 		return c, nil
 	}
 	load := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
+		c, err := authority.Read(cert)
+		k, unread := authority.Read(key)
+		if err = cmp.Or(err, unread); err == nil {
+			var pair tls.Certificate
+			if pair, err = tls.X509KeyPair(c, k); err == nil {
+				return &pair, nil
+			}
 		}
-		return &pair, nil
+		return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
 	}
 	if _, err := load(); err != nil {
 		return nil, fmt.Errorf("pawl: %w: %w", ErrInvalid, err)

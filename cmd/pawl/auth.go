@@ -106,7 +106,7 @@ the line "identities:".`,
 
 // addition is what the auth file gets, checked with all that is there.
 func addition(cmd *cobra.Command, file, entry string) (string, error) {
-	old, err := os.ReadFile(file)
+	old, _, err := authfile.Bytes(file, authfile.BytesMax, clock.System().Wall())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", failed(exitOther, "--file: %v", err)
 	}

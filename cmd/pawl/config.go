@@ -2,13 +2,15 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawlproject/pawl/cmd/pawl/authfile"
+	"github.com/pawlproject/pawl/internal/clock"
 )
 
 // notInConfig are the flags that make no sense in a file.
@@ -17,7 +19,7 @@ var notInConfig = []string{"config", "help", "until-eof"}
 // readConfig gives a command's flags the values of a YAML file, except for those
 // that stand on the command line.
 func readConfig(cmd *cobra.Command, path string) error {
-	raw, err := os.ReadFile(path)
+	raw, _, err := authfile.Bytes(path, authfile.BytesMax, clock.System().Wall())
 	if err != nil {
 		return usage(cmd, "--config: %v", err)
 	}

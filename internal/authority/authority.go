@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -31,7 +32,7 @@ var files sync.Map // weak.Pointer[x509.CertPool] to *file
 // Load reads the certificates of a PEM file. It fails when the file cannot be read
 // or holds none.
 func Load(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +44,24 @@ func Load(path string) (*x509.CertPool, error) {
 	files.Store(key, &file{path: path, text: text})
 	runtime.AddCleanup(pool, func(key weak.Pointer[x509.CertPool]) { files.Delete(key) }, key)
 	return pool, nil
+}
+
+// bytesMax bounds a file: what has no end in its place must not take all memory of a
+// client that stays, which reads it for every connection.
+const bytesMax = 8 << 20
+
+// Read reads a file of PEM.
+func Read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, bytesMax+1))
+	if err == nil && len(text) > bytesMax {
+		err = fmt.Errorf("%s has more than %d bytes", path, bytesMax)
+	}
+	return text, err
 }
 
 // Fresh returns config with the authorities that its file holds now: a copy, or
@@ -68,7 +87,7 @@ func Fresh(config *tls.Config) *tls.Config {
 func (f *file) read() *x509.CertPool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	text, err := os.ReadFile(f.path)
+	text, err := Read(f.path)
 	if err != nil || bytes.Equal(text, f.text) {
 		return f.pool
 	}
