@@ -3,9 +3,11 @@ package authority_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pawlproject/pawl/internal/authority"
@@ -106,5 +108,16 @@ func TestHandshakeReadsTheFileAgain(t *testing.T) {
 	}
 	if c := (&tls.Config{MinVersion: tls.VersionTLS12}); authority.Fresh(c) != c || authority.Fresh(nil) != nil {
 		t.Error("a configuration without a file is replaced")
+	}
+}
+
+// What has no end is an error, and does not take all memory there is.
+func TestAFileWithoutEnd(t *testing.T) {
+	long := filepath.Join(t.TempDir(), "long")
+	if err := errors.Join(os.WriteFile(long, nil, 0o600), os.Truncate(long, 8<<20+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := authority.Load(long); err == nil || !strings.Contains(err.Error(), "more than 8388608 bytes") {
+		t.Errorf("%v", err)
 	}
 }

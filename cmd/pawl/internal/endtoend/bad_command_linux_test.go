@@ -1,6 +1,7 @@
 package endtoend
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,10 @@ func TestBadCommands(t *testing.T) {
 	s.want(0, "acquire", "held", "--ttl", "1h", "--label", "somebody")
 	file := filepath.Join(t.TempDir(), "a-file")
 	if err := os.WriteFile(file, []byte("nonsense: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := filepath.Join(t.TempDir(), "long")
+	if err := errors.Join(os.WriteFile(long, nil, 0o600), os.Truncate(long, 8<<20+1)); err != nil {
 		t.Fatal(err)
 	}
 	const nobody = "127.0.0.1:1"
@@ -60,6 +65,10 @@ func TestBadCommands(t *testing.T) {
 		{exitUsage, "two descriptors", []string{"__watch"}},
 		{exitUsage, "--insecure", []string{"serve", "--listen", "0.0.0.0:0"}},
 		{exitUsage, "a-file", []string{"serve", "--config", file}},
+		{exitUsage, "more than 8388608 bytes", []string{"serve", "--config", long}},
+		{exitUsage, "more than 8388608 bytes", []string{"ls", "--servers", nobody, "--ca", long}},
+		{exitUsage, "more than 8388608 bytes", []string{"ls", "--servers", nobody, "--ca", "system", "--cert", long, "--key", long}},
+		{1, "more than 8388608 bytes", []string{"auth", "new", "a", "--prefix", "", "--file", long, "--out", file + "x"}},
 		{exitUnavailable, "connection refused", []string{"acquire", "a", "--servers", nobody}},
 		{exitUnavailable, "connection refused", []string{"run", "a", "-n", "--servers", nobody, "--", "true"}},
 		{exitUnavailable, "in use", []string{"serve", "--data", s.data, "--listen", "127.0.0.1:0", "--http", "off"}},
