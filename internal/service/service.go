@@ -20,7 +20,7 @@ type Service struct {
 	audit access.AuditLog
 }
 
-// New returns the service of a cell behind a gate. There need not be a audit log.
+// New returns the service of a cell behind a gate. There need not be an audit log.
 func New(c *cell.Cell, g *access.Gate, w access.AuditLog) *Service { return &Service{c, g, w} }
 
 // Info describes the cell as far as this server knows it.
@@ -73,8 +73,8 @@ func (d *Service) begin(ctx context.Context, verb string, names ...string) (*req
 	if i == nil {
 		return nil, nil, d.recordRefusal(verb, c.Remote, access.ErrRevoked)
 	}
-	deed := access.AuditRecord{Identity: i.Name(), Remote: c.Remote, Verb: verb, Names: names}
-	return &request{d, c, i, deed}, cell.As(ctx, i.Name()), nil
+	record := access.AuditRecord{Identity: i.Name(), Remote: c.Remote, Verb: verb, Names: names}
+	return &request{d, c, i, record}, cell.As(ctx, i.Name()), nil
 }
 
 // Admit finds who asks, for a verb; the error is a *cell.RefusedError.
