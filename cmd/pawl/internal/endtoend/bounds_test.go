@@ -135,7 +135,7 @@ var unexported = map[string]string{
 	"cell.dropMin":          "internal/cell/step_waiting.go",
 	"cell.heldMax":          "internal/cell/step_waiting.go",
 	"locktable.changedMax":  "internal/locktable/changed.go",
-	"link.unreadLogGap":     "internal/link/unread.go",
+	"link.logGap":           "internal/link/log_limit.go",
 	"cell.resignMax":        "internal/cell/run.go",
 	"server.resignMax":      "cmd/pawl/internal/server/server.go",
 	"server.connectionsMax": "cmd/pawl/internal/server/connections.go",
