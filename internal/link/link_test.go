@@ -277,7 +277,7 @@ func TestASlowReader(t *testing.T) {
 		// It is blocked once nobody reads its stream: how it ended waits behind what is
 		// not read.
 		go func() {
-			for i := range 400 {
+			for i := range 100 {
 				m := &linkpb.ClientMessage{FinishedBelow: uint64(i*1000 + 1), Requests: acquires(1000, func(int) string { return name })}
 				for j, r := range m.Requests {
 					r.Number = uint64(i*1000 + j + 1)
