@@ -155,7 +155,6 @@ var unexported = map[string]string{
 	"pawl.eventsKept":            "events.go",
 	"guard.resourceMax":          "guard/fence.go",
 	"guard.cellMax":              "guard/fence.go",
-	"guard.sealedMax":            "guard/fence.go",
 	"pgguard.snapshotsMax":       "guard/pgguard/tx.go",
 	"locktable.holdersShown":     "internal/locktable/list.go",
 	"locktable.waitersShown":     "internal/locktable/list.go",
