@@ -8,8 +8,6 @@ type Policy uint8
 const (
 	// Monotonic lets many operations pass under one token: fencing alone.
 	Monotonic Policy = iota + 1
-	// Strict passes when Mark.Seq is above the last one: sequence numbers.
-	Strict
 	// Exact passes when Mark.Prev is the last Seq: offsets, where a gap is an
 	// error as well.
 	Exact
@@ -24,9 +22,9 @@ type Mark struct {
 	// Token is 1 to Max, Cell the id of the cell that granted it, not empty.
 	Token Token
 	Cell  string
-	// Seq: under Strict and Exact the number that the operation moves the
-	// resource to (above Prev under Exact). Under Once the place of Key in an
-	// order of keys, such as the time of its making; 0 when keys have no order.
+	// Seq: under Exact the number that the operation moves the resource to, above
+	// Prev. Under Once the place of Key in an order of keys, such as the time of its
+	// making; 0 when keys have no order.
 	Seq uint64
 	// Prev is the Seq that an Exact operation follows.
 	Prev uint64
@@ -49,7 +47,7 @@ type State struct {
 	// Floor counts as seen where no mark is kept: a resource whose mark was
 	// collected is as closed as one that has seen Floor.
 	Floor Token
-	// Seq is the last one accepted under Strict and Exact. Under Once the records
+	// Seq is the last one accepted under Exact. Under Once the records
 	// of keys at or below it may have been dropped; 0: none was.
 	Seq uint64
 	// Done says that a record is kept under the mark's key, Print is its
@@ -74,7 +72,7 @@ const (
 	Stale
 	// Foreign: the resource has seen tokens of another cell.
 	Foreign
-	// Duplicate (Strict, Exact): it was done before.
+	// Duplicate (Exact): it was done before.
 	Duplicate
 	// Gap (Exact): an operation before it is missing.
 	Gap
@@ -112,11 +110,6 @@ func Decide(p Policy, s State, m Mark) (State, Verdict) {
 	next.Cell, next.Seen = m.Cell, m.Token
 
 	switch p {
-	case Strict:
-		if m.Seq <= s.Seq {
-			return s, Duplicate
-		}
-		next.Seq = m.Seq
 	case Exact:
 		if m.Prev < s.Seq {
 			return s, Duplicate
@@ -158,7 +151,7 @@ func (m Mark) check(p Policy) Verdict {
 }
 
 var (
-	policyNames  = [...]string{"", "monotonic", "strict", "exact", "once"}
+	policyNames  = [...]string{"", "monotonic", "exact", "once"}
 	verdictNames = [...]string{
 		"", "pass", "advance", "replay", "stale", "foreign", "duplicate", "gap",
 		"conflict", "forgotten", "missing", "malformed",

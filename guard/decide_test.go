@@ -69,12 +69,6 @@ func TestDecidePolicies(t *testing.T) {
 		seen Token
 		seq  uint64
 	}{
-		{"strict next", Strict, base, step(5, 0, 11), Pass, 5, 11},
-		{"strict gap", Strict, base, step(6, 0, 99), Advance, 6, 99},
-		{"strict again", Strict, base, step(5, 0, 10), Duplicate, 5, 10},
-		{"strict again, higher token", Strict, base, step(6, 0, 10), Duplicate, 5, 10},
-		{"strict next, lower token", Strict, base, step(4, 0, 11), Stale, 5, 10},
-		{"strict zero", Strict, State{}, step(1, 0, 0), Duplicate, 0, 0},
 		{"exact next", Exact, base, step(5, 10, 12), Pass, 5, 12},
 		{"exact next, higher token", Exact, base, step(6, 10, 11), Advance, 6, 11},
 		{"exact again", Exact, base, step(5, 9, 10), Duplicate, 5, 10},

@@ -46,6 +46,6 @@
 //
 // Refusing what is late and refusing what is repeated are the same comparison
 // of a [Mark] with what the resource has seen. A fencing token passes when it
-// is not lower ([Monotonic]), an offset when it is higher ([Strict]) or follows
-// without a gap ([Exact]), an idempotency key when it is new ([Once]).
+// is not lower ([Monotonic]), an offset when it follows without a gap ([Exact]), an
+// idempotency key when it is new ([Once]).
 package guard

@@ -13,7 +13,6 @@ const (
 	// (at most 5 digits).
 	resourceMax = 512 + 1 + 5
 	cellMax     = 255
-	sealedMax   = 4096
 )
 
 // Fence is what an operation shows to a guard: in the name of which lease it
@@ -29,10 +28,6 @@ type Fence struct {
 	// Cell is the id of the cell that granted the lease, 1 to 255 bytes of valid
 	// UTF-8 without NUL. Tokens are ordered within a cell only.
 	Cell string `json:"cell"`
-	// Sealed is the signed form of this fence, at most 4,096 bytes, for guards
-	// that verify signatures. It is empty when the cell signs nothing; Decide
-	// does not look at it.
-	Sealed []byte `json:"sealed,omitempty"`
 }
 
 // Validate returns nil for a fence that a guard may look at, [ErrMissing] when
@@ -44,13 +39,7 @@ func (f Fence) Validate() error {
 	if err := checkText("resource", f.Resource, resourceMax); err != nil {
 		return err
 	}
-	if err := checkText("cell id", f.Cell, cellMax); err != nil {
-		return err
-	}
-	if len(f.Sealed) > sealedMax {
-		return fmt.Errorf("%w: a seal of %d bytes", ErrMalformed, len(f.Sealed))
-	}
-	return nil
+	return checkText("cell id", f.Cell, cellMax)
 }
 
 func checkText(what, s string, limit int) error {
@@ -67,7 +56,7 @@ func checkText(what, s string, limit int) error {
 	return nil
 }
 
-// String is for logs: it shows resource, token and cell and never the seal.
+// String is for logs: it shows resource, token and cell.
 func (f Fence) String() string {
 	return fmt.Sprintf("%q token %d of cell %q", f.Resource, uint64(f.Token), f.Cell)
 }

@@ -122,7 +122,7 @@ func FuzzParseToken(f *testing.F) {
 func FuzzFenceJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"resource":"orders/7","fencing_token":"42","cell":"default-9f86d081884c7d65"}`,
-		`{"resource":"slots\u001f3","fencing_token":"9007199254740991","cell":"c","sealed":"AAEC"}`,
+		`{"resource":"slots\u001f3","fencing_token":"9007199254740991","cell":"c"}`,
 		`{"fencing_token":42}`, `{"fencing_token":null}`, `{"fencing_token":""}`, `[]`, `null`,
 	} {
 		f.Add([]byte(s))
@@ -146,8 +146,7 @@ func FuzzFenceJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 		var back Fence
-		if err := json.Unmarshal(out, &back); err != nil || back.String() != fence.String() ||
-			string(back.Sealed) != string(fence.Sealed) {
+		if err := json.Unmarshal(out, &back); err != nil || back != fence {
 			t.Fatalf("%v came back as %v, %v", fence, back, err)
 		}
 	})

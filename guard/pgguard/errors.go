@@ -52,7 +52,6 @@ const (
 	codeNoSchema             = "3F000"
 	codeNoFunction           = "42883"
 	codeNoTable              = "42P01"
-	codeNoStatement          = "26000"
 	codeEnter                = "FE009" // of reenter
 )
 

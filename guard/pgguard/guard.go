@@ -19,9 +19,6 @@ type Guard struct {
 	pool      *pgxpool.Pool
 	isolation pgx.TxIsoLevel
 	wait      *time.Duration
-	// prepares says that the pool's connections keep prepared statements, as its
-	// user has told the driver.
-	prepares bool
 }
 
 var _ guard.Claimer = Guard{}
@@ -31,11 +28,7 @@ var _ guard.Claimer = Guard{}
 // behind a pooler such as pgbouncer set their DefaultQueryExecMode to
 // pgx.QueryExecModeExec or pgx.QueryExecModeSimpleProtocol.
 func New(pool *pgxpool.Pool) Guard {
-	c := pool.Config().ConnConfig
-	return Guard{
-		pool:     pool,
-		prepares: c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && c.StatementCacheCapacity > 0,
-	}
+	return Guard{pool: pool}
 }
 
 // Isolation returns the guard with the isolation level of the transactions that

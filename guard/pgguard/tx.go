@@ -121,11 +121,9 @@ func (g Guard) begin(ctx context.Context, conn *pgxpool.Conn, f guard.Fence, by 
 	for n := 1; ; n++ {
 		tx, err := g.beginOnce(ctx, conn.Conn(), f, by)
 		switch c := code(err); {
-		case c == codeEnter, errors.Is(err, errDoubt):
+		case c == codeEnter:
 			by = byEnter
-		case c != codeSerializationFailure && c != codeNoStatement || n == snapshotsMax:
-			// No statement: something threw the connection's statements away, and the
-			// driver makes them anew.
+		case c != codeSerializationFailure || n == snapshotsMax:
 			return tx, err
 		}
 	}
@@ -136,19 +134,11 @@ func (g Guard) beginOnce(ctx context.Context, conn *pgx.Conn, f guard.Fence, by 
 	if g.isolation != "" {
 		begin += " isolation level " + string(g.isolation)
 	}
-	var tx pgx.Tx
-	var err error
-	if by == byReenter && g.under(conn) {
-		tx, err = g.beginUnder(ctx, conn, begin, f)
-	} else {
-		tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + "; " + g.call(by, f)})
-	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + "; " + g.call(by, f)})
 	if err == nil {
 		return tx, nil
 	}
-	if !errors.Is(err, errDoubt) {
-		err = g.refused(ctx, "enter", f, f.Mark(), err)
-	}
+	err = g.refused(ctx, "enter", f, f.Mark(), err)
 	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
 		defer cancel()

@@ -58,10 +58,7 @@ func (s *Server) Attach(st attachStream) error {
 	}
 	out.audit = newStreamAudit(s.o.Audit, identity, door.caller.Remote)
 	out.budget = s.unreadOf(identity.Name())
-	defer func() {
-		out.close()
-		s.logIfRead(out.budget)
-	}()
+	defer out.close()
 	stream := s.cell.Attach(st.Context(), door.hello(hello, identity), out)
 	defer stream.Detach()
 	out.audit.session(stream.Handle())
@@ -240,7 +237,6 @@ func (s *Server) send(st attachStream, door *streamCaller, out *outbox, stream *
 				return ending(err)
 			}
 			out.written(weight)
-			s.logIfRead(out.budget)
 			if m.Closed != nil {
 				return nil
 			}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -29,8 +28,8 @@ const (
 // ErrHeaders is why a connection is closed whose header block is too large.
 var ErrHeaders = errors.New("the header block has too many frames or bytes")
 
-// Blocks returns c with connections on which header blocks are bounded. log is told
-// of those that are closed for it, once in spellGap.
+// Blocks returns c with connections on which header blocks are bounded. That one is
+// closed for it is logged, once in logGap.
 func Blocks(c credentials.TransportCredentials, k clock.Clock, log *slog.Logger) credentials.TransportCredentials {
 	return &blocks{c, &blockLog{clock: k, log: log}}
 }
@@ -64,26 +63,14 @@ func (b *blocks) Clone() credentials.TransportCredentials {
 type blockLog struct {
 	clock clock.Clock
 	log   *slog.Logger
-
-	mu sync.Mutex
-	// untold counts the connections that were closed since the last line, which was
-	// written at last. ever: there was one.
-	untold int
-	ever   bool
-	last   clock.Reading
+	limit logLimit
 }
 
-// closed notes that a connection is closed, and why.
+// closed logs that a connection is closed, and why.
 func (l *blockLog) closed(remote net.Addr, why error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.clock.Now()
-	if l.ever && now.Longer(l.last) < unreadLogGap {
-		l.untold++
-		return
+	if n, ok := l.limit.allow(l.clock.Now()); ok {
+		l.log.Warn("a connection is closed for its header block", "remote", remote.String(), "error", why, "closed_before", n)
 	}
-	l.log.Warn("a connection is closed for its header block", "remote", remote.String(), "error", why, "closed_before", l.untold)
-	l.untold, l.ever, l.last = 0, true, now
 }
 
 // blockConn follows the frames that a client sends. Reads are by one goroutine at a

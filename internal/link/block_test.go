@@ -130,8 +130,8 @@ func TestConnectionsClosedForHeaderBlocksAreLogged(t *testing.T) {
 			{tooMany, false, 0, line(ErrHeaders.Error(), 0)},
 			{tooMany, false, 0, ""},
 			{begun, false, 0, ""},
-			{tooMany, false, unreadLogGap, line(ErrHeaders.Error(), 2)},
-			{begun, false, unreadLogGap, line(unended, 0)},
+			{tooMany, false, logGap, line(ErrHeaders.Error(), 2)},
+			{begun, false, logGap, line(unended, 0)},
 		} {
 			time.Sleep(step.later)
 			if said := told(step.sent, step.hangUp); said != step.said {

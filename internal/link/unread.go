@@ -1,35 +1,19 @@
 package link
 
 import (
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/pawlproject/pawl/internal/clock"
 )
-
-// unreadLogGap bounds how often it is logged that an identity does not read its answers:
-// once per gap for each identity.
-const unreadLogGap = time.Minute
 
 // unreadBudget counts the bytes of answers that wait for one identity's clients, or are
 // being sent to them. A nil budget counts nothing.
 type unreadBudget struct {
 	identity string
 	bytes    atomic.Int64
-
-	// cutting: streams were cut since the episode began. The episode ends when half of what
-	// may wait does. It is written under mu, so that no end passes its beginning.
-	cutting atomic.Bool
-	mu      sync.Mutex
-	// cut counts the streams that were, of which the log has not been told how many.
-	cut int
-	// logged: this episode was logged. lastLogged: when any episode was last logged, if everLogged.
-	logged, everLogged bool
-	lastLogged         clock.Reading
+	// disconnects limits the log line about streams that were ended.
+	disconnects logLimit
 }
 
 func (s *Server) unreadOf(identity string) *unreadBudget {
@@ -62,10 +46,9 @@ func (d *unreadBudget) over() bool { return d != nil && d.bytes.Load() > d.most(
 func (d *unreadBudget) full() bool { return d != nil && d.identity != "" && d.over() }
 
 // disconnectUnread ends a stream whose client does not read, or one of an identity whose
-// clients together do not, and tells the log when that begins. alone: it was this
-// client.
+// clients together do not, and logs it. alone: it was this client.
 func (s *Server) disconnectUnread(d *unreadBudget, alone bool) error {
-	if n, tell := d.episodeBegins(s.o.Clock.Now()); tell {
+	if n, ok := d.disconnects.allow(s.o.Clock.Now()); ok {
 		s.o.Logger.Warn("clients that do not read their answers are disconnected",
 			"identity", d.identity, "unread_bytes", d.bytes.Load(), "disconnected_before", n)
 	}
@@ -78,42 +61,4 @@ func (s *Server) disconnectUnread(d *unreadBudget, alone bool) error {
 	}
 	return status.Errorf(codes.ResourceExhausted,
 		"more than %d bytes of answers were waiting to be read on all streams of this identity", UnreadMax)
-}
-
-// episodeBegins counts a stream that is cut, and says whether to log it. cut
-// is the number of earlier cuts that were not logged.
-func (d *unreadBudget) episodeBegins(now clock.Reading) (cut int, tell bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cutting.Store(true)
-	if d.logged || d.everLogged && now.Longer(d.lastLogged) < unreadLogGap {
-		d.cut++
-		return 0, false
-	}
-	cut, d.cut = d.cut, 1
-	d.logged, d.everLogged, d.lastLogged = true, true, now
-	return cut, true
-}
-
-// logIfRead logs that the unread answers were read, or have gone with their streams.
-func (s *Server) logIfRead(d *unreadBudget) {
-	if d == nil || !d.cutting.Load() || d.bytes.Load() > d.most()/2 {
-		return
-	}
-	if n, tell := d.episodeEnds(); tell {
-		s.o.Logger.Info("answers are read again, or their streams have gone", "identity", d.identity, "disconnected", n)
-	}
-}
-
-// episodeEnds ends an episode, and says whether to log it, as was done at its
-// beginning, and how many streams were cut.
-func (d *unreadBudget) episodeEnds() (cut int, tell bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cutting.Store(false)
-	if !d.logged {
-		return 0, false
-	}
-	cut, d.cut, d.logged = d.cut, 0, false
-	return cut, true
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,11 +13,11 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/testscript"
 )
 
-// script drives a Machine through lines of input and compares what it does with
-// the lines that begin with ">". Each input line is one turn of its driver. What comes
-// of a turn is told in this order: hang up, dial, send, event, lease, observer, call.
+// script drives a Machine. Each command is one turn of its driver. Its output is in this
+// order: hang up, dial, send, event, lease, observer, call.
 //
 //	@250                 the time, in milliseconds of both clocks
 //	acquire x, try x     a call, numbered from 1 in the order of calls; several
@@ -45,7 +44,6 @@ import (
 //	                     exhausted, after=250ms
 //	closed gone          the server's last word
 //	down                 the stream breaks
-//	spread 8             on the first line: Settings.Spread
 //	pass 7               so many other requests are asked and answered
 type script struct {
 	t     *testing.T
@@ -101,61 +99,47 @@ type watcher struct {
 	why    *Cause
 }
 
-// opened is what the line "opened" stands for. The first attempt is dialled before
-// the script begins.
-const opened = `
-> dial a session "" generation 1
-@10 welcome 3s
-> event safe leases 0
-`
-
-// runScripts runs all scripts of a file in testdata. Each begins with a line "= " and
-// its name.
+// runScripts runs the scripts of a file in testdata. The first line of each begins it:
+//
+//	start                the first attempt is dialled
+//	opened               so it was, and greeted at 10 ms with a TTL of 3 s
+//	opened spread=8      the same, with this Settings.Spread
 func runScripts(t *testing.T, file string) {
 	t.Helper()
-	content, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripts := strings.Split(string(content), "\n= ")[1:]
-	if len(scripts) == 0 {
-		t.Fatal(file + " has no scripts")
-	}
-	for _, s := range scripts {
-		name, lines, _ := strings.Cut(s, "\n")
-		lines = strings.Replace("\n"+lines, "\nopened\n", opened, 1)
-		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) { runScript(t, lines) })
-	}
+	testscript.Run(t, "testdata/"+file, func(t *testing.T) func(string) []string {
+		var s *script
+		return func(line string) []string {
+			if s == nil {
+				s = begin(t, strings.Fields(line))
+			} else {
+				s.takeTurn(line)
+			}
+			out := s.out
+			s.out = nil
+			return out
+		}
+	})
 }
 
-func runScript(t *testing.T, lines string) {
+func begin(t *testing.T, f []string) *script {
 	t.Helper()
-	lines = strings.TrimSpace(lines)
 	settings := ofTwo()
-	if first, rest, _ := strings.Cut(lines, "\n"); strings.HasPrefix(first, "spread ") {
-		settings.Spread, lines = number(first[len("spread "):]), rest
+	if len(f) > 1 {
+		settings.Spread = number(strings.TrimPrefix(f[1], "spread="))
 	}
 	s := start(t, settings)
-	for _, line := range strings.Split(lines, "\n") {
-		line = strings.TrimSpace(line)
-		if want, ok := strings.CutPrefix(line, "> "); ok {
-			if len(s.out) == 0 || s.out[0] != want {
-				t.Fatalf("expected %q, got %q", want, s.out)
-			}
-			s.out = s.out[1:]
-			continue
+	switch f[0] {
+	case "start":
+	case "opened":
+		s.takeTurn("@10 welcome 3s")
+		if want := []string{`dial a session "" generation 1`, "event safe leases 0"}; !slices.Equal(s.out, want) {
+			t.Fatalf("a session is opened: %q, expected %q", s.out, want)
 		}
-		if len(s.out) > 0 {
-			t.Fatalf("before %q: unexpected %q", line, s.out)
-		}
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		s.takeTurn(line)
+		s.out = nil
+	default:
+		t.Fatalf("a script begins with %q", f)
 	}
-	if len(s.out) > 0 {
-		t.Fatalf("at the end: unexpected %q", s.out)
-	}
+	return s
 }
 
 // ofTwo are the settings of scripts: two servers, a TTL of 3 s, no jitter.

@@ -2,10 +2,7 @@ package step
 
 import (
 	"crypto/sha256"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,54 +13,15 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/testscript"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scripts under testdata gave into them")
-
-// TestStep runs the scripts of the step. A line "> command" is carried out and
-// compared with the lines below it; "#" begins a comment.
+// TestStep runs the scripts of the step.
 func TestStep(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			was, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			is := runStepScript(t, string(was))
-			if *rewrite {
-				err = os.WriteFile(path, []byte(is), 0o600)
-			}
-			if err != nil || !*rewrite && is != string(was) {
-				t.Errorf("%s gave another output (-rewrite keeps it): %v\n%s", path, err, is)
-			}
-		})
-	}
-}
-
-func runStepScript(t *testing.T, script string) string {
-	s := &stepper{t: t, wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	var out strings.Builder
-	printed := false
-	for line := range strings.Lines(script) {
-		switch line = strings.TrimRight(line, "\n"); {
-		case strings.HasPrefix(line, "> "):
-			out.WriteString(line + "\n")
-			for _, l := range s.run(line[2:]) {
-				out.WriteString(l + "\n")
-			}
-			printed = true
-		case line == "" || strings.HasPrefix(line, "#"):
-			out.WriteString(line + "\n")
-			printed = false
-		case !printed:
-			t.Fatalf("neither command nor comment: %q", line)
-		}
-	}
-	return out.String()
+	testscript.RunAll(t, "testdata", func(t *testing.T) func(string) []string {
+		s := &stepper{t: t, wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+		return s.run
+	})
 }
 
 // stepper drives a core by hand.

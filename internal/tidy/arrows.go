@@ -68,6 +68,7 @@ var rooms = []room{
 	}, aid: true},
 	{dir: "internal/testcert", may: []string{"internal/clock"}, aid: true},
 	{dir: "internal/testpostgres", aid: true},
+	{dir: "internal/testscript", aid: true},
 	{dir: "internal/testwait", aid: true},
 	{dir: "internal/tidy"},
 	{dir: "internal/trust", may: []string{"internal/clock"}},

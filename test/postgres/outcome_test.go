@@ -216,24 +216,3 @@ func TestNoServer(t *testing.T) {
 	}
 	wantNone(t, err)
 }
-
-// TestStatementsThrownAway: a session that was told DISCARD ALL or DEALLOCATE ALL
-// has lost the guard's statement, and goes on.
-func TestStatementsThrownAway(t *testing.T) {
-	d := open(t, fresh(t).dsn, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	write := func() error {
-		return d.guard.InTx(t.Context(), fence("x", 7), func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), late)
-			return err
-		})
-	}
-	for _, throw := range []string{`discard all`, `deallocate all`} {
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
-		d.mustExec(t, throw)
-		if err := write(); err != nil {
-			t.Errorf("after %s: %v", throw, err)
-		}
-	}
-}

@@ -131,6 +131,7 @@ func TestAdmittedRoleHoldsUpClaims(t *testing.T) {
 // its token; who is inside another resource is none.
 func TestBlockersHasEachOnce(t *testing.T) {
 	d := fresh(t)
+	d.mustClaim(t, fence("other", 5)) // a raise under an old snapshot may be refused
 	both, other := d.session(t), d.session(t)
 	other.must(`begin isolation level repeatable read`, `select pawl.enter('other', '`+cell+`', 5)`)
 	both.must(begin, enter5)

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/testscript"
 )
 
 // script runs the commands of one file. A session on a stream is s1, s2, …, its
@@ -27,41 +26,51 @@ type script struct {
 }
 
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	testscript.RunAll(t, "testdata", func(t *testing.T) func(string) []string {
 		s := &script{generation: map[string]uint64{}, next: map[string]uint64{}}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			out := s.run(t, d)
-			if d.Cmd != "limits" {
+		return func(line string) []string {
+			a := argsOf(t, line)
+			out := s.run(a)
+			if a.command != "limits" {
 				for _, snapshot := range []bool{false, true} {
 					other, err := s.rebuilt(snapshot)
 					if err != nil {
-						t.Fatalf("%s: rebuild: %v", d.Pos, err)
+						a.t.Fatalf("%s: rebuild: %v", line, err)
 					}
 					if diff := s.differs(other); diff != "" {
-						t.Fatalf("%s: rebuilt (snapshot: %v):\n%s", d.Pos, snapshot, diff)
+						a.t.Fatalf("%s: rebuilt (snapshot: %v):\n%s", line, snapshot, diff)
 					}
 				}
 			}
 			if out == "" {
-				return "-\n"
+				return nil
 			}
-			return out
-		})
+			return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		}
 	})
 }
 
-// args reads what follows the command: words in order, then key=value.
+// args are a line's command and what follows it: words in order, and key=value or
+// key=(value,value).
 type args struct {
-	t     *testing.T
-	d     *datadriven.TestData
-	words []string
+	t             *testing.T
+	line, command string
+	words         []string
+	values        map[string][]string
 }
 
-func argsOf(t *testing.T, d *datadriven.TestData) *args {
-	a := &args{t: t, d: d}
-	for _, x := range d.CmdArgs {
-		if len(x.Vals) == 0 {
-			a.words = append(a.words, x.Key)
+func argsOf(t *testing.T, line string) *args {
+	f := strings.Fields(line)
+	a := &args{t: t, line: line, command: f[0], values: map[string][]string{}}
+	for _, x := range f[1:] {
+		key, value, ok := strings.Cut(x, "=")
+		switch {
+		case !ok:
+			a.words = append(a.words, x)
+		case strings.HasPrefix(value, "("):
+			a.values[key] = strings.Split(strings.Trim(value, "()"), ",")
+		default:
+			a.values[key] = []string{value}
 		}
 	}
 	return a
@@ -71,20 +80,13 @@ func (a *args) word(i int) string {
 	if i < len(a.words) {
 		return a.words[i]
 	}
-	a.t.Fatalf("%s: %s wants %d words", a.d.Pos, a.d.Cmd, i+1)
+	a.t.Fatalf("%s: %d words are needed", a.line, i+1)
 	return ""
 }
 
 func (a *args) has(word string) bool { return slices.Contains(a.words, word) }
 
-func (a *args) all(key string) []string {
-	for _, x := range a.d.CmdArgs {
-		if x.Key == key {
-			return x.Vals
-		}
-	}
-	return nil
-}
+func (a *args) all(key string) []string { return a.values[key] }
 
 func (a *args) value(key string) string {
 	if v := a.all(key); len(v) > 0 {
@@ -99,7 +101,7 @@ func (a *args) number(s string) uint64 {
 	}
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
-		a.t.Fatalf("%s: %v", a.d.Pos, err)
+		a.t.Fatalf("%s: %v", a.line, err)
 	}
 	return n
 }
@@ -110,7 +112,7 @@ func (a *args) duration(s string, or time.Duration) time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		a.t.Fatalf("%s: %v", a.d.Pos, err)
+		a.t.Fatalf("%s: %v", a.line, err)
 	}
 	return d
 }
@@ -122,7 +124,7 @@ func (a *args) token(s string) guard.Token {
 	}
 	n, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 10, 64)
 	if err != nil {
-		a.t.Fatalf("%s: %v", a.d.Pos, err)
+		a.t.Fatalf("%s: %v", a.line, err)
 	}
 	return guard.Token(int64(locktable.CounterLimit(base)) + n)
 }
@@ -137,9 +139,8 @@ func (a *args) mode() (locktable.Mode, uint32) {
 	return locktable.Exclusive, 0
 }
 
-func (s *script) run(t *testing.T, d *datadriven.TestData) string {
-	a := argsOf(t, d)
-	if d.Cmd == "limits" {
+func (s *script) run(a *args) string {
+	if a.command == "limits" {
 		l := bounds.DefaultLimits
 		for key, field := range map[string]*int{
 			"leases-per-session": &l.LeasesPerSession, "waiters-per-name": &l.WaitersPerName,
@@ -156,7 +157,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	if s.fixture == nil {
 		s.fixture = newFixture(bounds.DefaultLimits)
 	}
-	switch d.Cmd {
+	switch a.command {
 	case "open":
 		return s.show(s.open(base.Add(a.duration(a.value("wall"), 0)), a.token(a.value("floor"))))
 	case "lose":
@@ -166,7 +167,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.log = s.log[:len(s.log)-n]
 		t, err := s.rebuilt(false)
 		if err != nil {
-			a.t.Fatalf("%s: %v", d.Pos, err)
+			a.t.Fatalf("%s: %v", a.line, err)
 		}
 		s.table = t
 		var out strings.Builder
@@ -177,7 +178,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "take-over":
 		dec, err := s.takeOver(a.has("snapshot"), base.Add(a.duration(a.value("wall"), 0)))
 		if err != nil {
-			t.Fatalf("%s: %v", d.Pos, err)
+			a.t.Fatalf("%s: %v", a.line, err)
 		}
 		return s.show(dec)
 	case "advance":
@@ -207,7 +208,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	}
 	c := s.command(a)
 	if c == nil {
-		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+		a.t.Fatalf("%s: unknown command", a.line)
 	}
 	return s.show(s.decide(c))
 }
@@ -222,7 +223,7 @@ func (s *script) wallAtCounter(a *args) string {
 			return fmt.Sprintf("line %s\n", token(want))
 		}
 	}
-	a.t.Fatalf("%s: no such time", a.d.Pos)
+	a.t.Fatalf("%s: no such time", a.line)
 	return ""
 }
 
@@ -245,7 +246,7 @@ func (s *script) ticks(a *args) string {
 }
 
 func (s *script) command(a *args) locktable.Command {
-	switch a.d.Cmd {
+	switch a.command {
 	case "attach":
 		return s.attach(a)
 	case "detach":

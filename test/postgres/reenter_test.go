@@ -53,10 +53,10 @@ func TestDatabasesOwnLevel(t *testing.T) {
 	}
 }
 
-// TestUnderComesAfterTheLock: what a transaction of the frequent case is let in
-// by is younger than its lock. A raise that is under way when it arrives, and
-// commits before the lock is had, refuses it.
-func TestUnderComesAfterTheLock(t *testing.T) {
+// TestReenterReadsTheMarkAfterItsLock: the snapshot that shows the mark to reenter is
+// younger than its lock. A raise that is under way when the transaction begins, and
+// commits before the lock is taken, refuses it.
+func TestReenterReadsTheMarkAfterItsLock(t *testing.T) {
 	d := fresh(t)
 	d.mustClaim(t, fence("x", 5))
 	raiser, err := d.Begin(t.Context())
