@@ -3,12 +3,14 @@ package pawl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/pawltest"
 )
 
@@ -323,6 +325,32 @@ func TestStoreRolledBack(t *testing.T) {
 		}
 		if k := kinds(a); !slices.Contains(k, pawl.StoreRolledBack) {
 			t.Errorf("events %v", k)
+		}
+	})
+}
+
+// C54: the server is killed at the moment when the answer to an acquire arrives.
+// What was answered is held by the same token afterwards, and by nobody else.
+func TestClientKilledWhenAnswerArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		a, b := s.Dial(t, pawl.Options{TTL: ttl}), s.Dial(t, pawl.Options{TTL: ttl})
+		var highest guard.Token
+		for i := range 50 {
+			name := fmt.Sprintf("name/%d", i)
+			l := take(t, a, name)
+			s.Crash()
+			s.Start()
+			if _, err := b.TryAcquire(t.Context(), name); !errors.Is(err, pawl.ErrHeld) {
+				t.Fatalf("%s: the other one's try: %v", name, err)
+			}
+			if err := l.Check(t.Context()); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if token, held := s.Holder(t, name); !held || token != l.Token() || token <= highest {
+				t.Fatalf("%s: token %d is held (%v), %d was granted, %d before it", name, token, held, l.Token(), highest)
+			}
+			highest = l.Token()
 		}
 	})
 }

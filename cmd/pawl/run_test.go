@@ -3,11 +3,15 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -373,4 +377,115 @@ func (n *notified) Write(b []byte) (int, error) {
 	default:
 	}
 	return n.to.Write(b)
+}
+
+// The command under a lease has the files that it would have without pawl, and no
+// more: none of the connection, of the credential, or of the watcher.
+func TestACommandInheritsNoFiles(t *testing.T) {
+	const look = "ls /proc/$$/fd"
+	plainly, err := exec.Command("sh", "-c", look).Output()
+	if err != nil {
+		if runtime.GOOS != "linux" {
+			t.Skip("only Linux lists a process' files in /proc")
+		}
+		t.Fatal(err)
+	}
+	f := newFortress(t)
+	for _, contain := range []string{"processes", "auto"} {
+		if r := f.must(0, "a", "run", "a/1", "--contain", contain, "--", "sh", "-c", look); r.stdout != string(plainly) {
+			t.Errorf("with %s it has open:\n%s\nwithout pawl:\n%s", contain, r.stdout, plainly)
+		}
+	}
+}
+
+// C63: eight runs of what ends at once, started together. From one's end to the next
+// one's beginning there is no pause: who waits is told, and does not ask again.
+func TestRunsHandOverWithoutAPause(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	stamps := filepath.Join(t.TempDir(), "stamps")
+	holder := s.acquire("a", "--ttl", "1h")
+	const runs = 8
+	var all sync.WaitGroup
+	for range runs {
+		cmd := s.command("run", "a", "--", "sh", "-c", `date +%s%N >> `+stamps)
+		all.Go(func() {
+			if r := finish(t, cmd); r.code != 0 {
+				t.Errorf("it ended with %+v", r)
+			}
+		})
+	}
+	s.waits("a", runs) // all of them are there before the first may go
+	s.want(0, "release", holder.Lease)
+	all.Wait()
+	raw, err := os.ReadFile(stamps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []int64
+	for line := range strings.FieldsSeq(string(raw)) {
+		n, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, n)
+	}
+	if len(at) != runs || !slices.IsSorted(at) {
+		t.Fatalf("the runs were at %v", at)
+	}
+	var gaps []time.Duration
+	for i := 1; i < runs; i++ {
+		gaps = append(gaps, time.Duration(at[i]-at[i-1]))
+	}
+	slices.Sort(gaps)
+	// The middle one, for the sake of slow machines: with a retry every second or
+	// more it cannot be this short.
+	if middle := gaps[len(gaps)/2]; middle > 900*time.Millisecond {
+		t.Errorf("from one run to the next it takes %v: %v", middle, gaps)
+	}
+}
+
+// C66: the command takes its time to end after TERM, and is sent signals that are no
+// reason to end. Its name is held until it is gone, and its own code tells.
+func TestRunWaitsForItsCommand(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	there := func(name string) {
+		t.Helper()
+		testwait.Until(t, bound, name, func() bool {
+			_, err := os.Stat(file(name))
+			return err == nil
+		})
+	}
+	script := writeFile(t, "command", `cd "$1"
+trap 'touch usr1' USR1
+trap 'touch usr2' USR2
+trap 'touch ending; until [ -e end ]; do sleep 0.05; done; touch ended; exit 5' TERM
+touch ready
+while :; do sleep 0.05; done
+`)
+	cmd := s.command("run", "a", "--ttl", "2m", "-k", "30s", "--", "sh", script, dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	there("ready")
+	for name, sig := range map[string]syscall.Signal{"usr1": syscall.SIGUSR1, "usr2": syscall.SIGUSR2} {
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		there(name)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	there("ending")
+	s.want(exitNotAcquired, "run", "a", "-n", "--", "true")
+	if err := os.WriteFile(file("end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.want(0, "run", "a", "-w", "1m", "--", "test", "-e", file("ended"))
+	_ = cmd.Wait() // its code tells
+	if code := shellCode(cmd.ProcessState); code != 5 {
+		t.Errorf("run ended with %d", code)
+	}
 }

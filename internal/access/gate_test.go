@@ -35,7 +35,7 @@ func entry(name string, limits Limits, grants ...Grant) Entry {
 	}
 }
 
-func TestWhoIsLetIn(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	g := NewGate(policy(t, entry("a", Limits{}), entry("b", Limits{})))
 	short := "Bearer " + strings.Repeat("x", CredentialMin-1)
 	for name, c := range map[string]struct {

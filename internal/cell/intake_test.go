@@ -159,7 +159,7 @@ func TestAFloodHoldsUpItsStreams(t *testing.T) {
 
 // Identities are served in turn, whatever each has waiting and on however many
 // streams, and none can take the room of all.
-func TestOneIdentitysFloodIsItsOwn(t *testing.T) {
+func TestFloodBlocksOnlyItsIdentity(t *testing.T) {
 	in := newIntake()
 	flood := make([]locktable.Acquire, streamQueueMax)
 	for i := range flood {
@@ -188,7 +188,7 @@ func TestOneIdentitysFloodIsItsOwn(t *testing.T) {
 
 // When others have filled all there is, an identity that has nothing waiting is
 // taken in all the same.
-func TestRoomIsKeptForWhoHasNothing(t *testing.T) {
+func TestAcquireRoomKeptPerIdentity(t *testing.T) {
 	in := newIntake()
 	for i := range 2 * queuedMax / QueuedDefault {
 		in.acquire(&streamQueue{identity: fmt.Sprint("flood ", i)}, make([]locktable.Acquire, QueuedDefault))
@@ -368,7 +368,7 @@ func TestEveryAcquireOfALongLineIsTaken(t *testing.T) {
 
 // An identity that is held up is let go when the tenure ends, since nothing will be
 // decided that could make room.
-func TestWhoWaitsForRoomIsLetGoAtTheEnd(t *testing.T) {
+func TestReservationsEndWithTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()
 		in.reserve(t.Context(), "a", urgentMax)

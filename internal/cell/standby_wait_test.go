@@ -70,7 +70,7 @@ func (secretive) Active(context.Context) (store.Node, error) {
 
 // The server that takes over lets its callers in as it begins to serve, and not when
 // it asks the store the next time.
-func TestHeldCallerIsLetInAtOnce(t *testing.T) {
+func TestStandbyWaitEndsWhenServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)

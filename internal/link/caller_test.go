@@ -406,7 +406,7 @@ func TestADecisionOnAStreamAllocatesNothing(t *testing.T) {
 }
 
 // Who may hold nothing was never granted a token, and cannot push the counter.
-func TestWhoMayHoldNothingTellsNoToken(t *testing.T) {
+func TestTokenReportNeedsHoldRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people()))})
 		cell := recv(t, open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})).Welcome.Cell

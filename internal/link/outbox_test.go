@@ -80,7 +80,7 @@ func TestStreamThatReadsIsNotCutForOthers(t *testing.T) {
 }
 
 // What a stream owes is paid once: as its answers leave, or with its end.
-func TestDebtIsPaidOnce(t *testing.T) {
+func TestUnreadBytesAreReturnedOnce(t *testing.T) {
 	s := &Server{}
 	first, second := newOutbox(), newOutbox()
 	first.budget, second.budget = s.unreadOf("a"), s.unreadOf("a")
@@ -108,7 +108,7 @@ func (s *sink) Send(*linkpb.ServerMessage) error {
 }
 
 // Answers that have been sent are owed no more, although their stream goes on.
-func TestSentAnswersAreOwedNoMore(t *testing.T) {
+func TestSentAnswersLeaveTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{o: Options{Clock: clock.Bubble()}}
 		o := newOutbox()

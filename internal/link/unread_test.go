@@ -105,7 +105,7 @@ func TestAnOutboxThatHasEndedIsGone(t *testing.T) {
 
 // A stream that is cut takes what it owed with it: the log is told that it is over,
 // although nobody reads any more.
-func TestSpellEndsWithItsStreams(t *testing.T) {
+func TestUnreadEpisodeEndsWithLastStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		k := clock.Bubble()

@@ -234,7 +234,7 @@ func TestSharedWaitersLeaveInLinearTime(t *testing.T) {
 
 // The waiters of a session go all at once, with it or with its stream: the queue
 // that they stood in is walked once then, not for each of them.
-func TestACrowdGoesInLinearTime(t *testing.T) {
+func TestWaitersEndInLinearTime(t *testing.T) {
 	for what, c := range map[string]struct {
 		end  Command
 		left int

@@ -39,9 +39,9 @@ func TestInstallSaysNothing(t *testing.T) {
 	}
 }
 
-// TestWithoutAFenceOneIsToldHow: a statement by hand on a guarded table is answered with
+// TestUnfencedStatementErrorSaysWhatToDo: a statement by hand on a guarded table is answered with
 // what to begin with.
-func TestWithoutAFenceOneIsToldHow(t *testing.T) {
+func TestUnfencedStatementErrorSaysWhatToDo(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table whole (id int); create table each (id text);
 		select pawl.enforce('whole', 'o''clock'); select pawl.enforce_rows('each', 'id')`)
