@@ -20,7 +20,7 @@ import (
 const canary = "pawl_CANARYCANARYCANARYCANARYCANARYCANARY"
 
 // However options, or a client, are printed: the credential is not in it.
-func TestACredentialIsNotPrinted(t *testing.T) {
+func TestCredentialIsNotPrinted(t *testing.T) {
 	o := pawl.Options{Credential: canary}
 	s := pawltest.New(t)
 	c, err := pawl.Dial(s.Context(t.Context()), s.Servers(), o)
@@ -50,7 +50,7 @@ func TestACredentialIsNotPrinted(t *testing.T) {
 	}
 }
 
-func TestACredentialIsSentOverTLSOrOnThisMachine(t *testing.T) {
+func TestCredentialIsSentOverTLSOrLoopbackOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte(canary+"\r\n"), 0o600); err != nil {
 		t.Fatal(err)

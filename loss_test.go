@@ -120,7 +120,7 @@ func TestSilence(t *testing.T) {
 }
 
 // The connection breaks as a whole, again and again, and nothing is lost.
-func TestALostConnectionIsNotALostSession(t *testing.T) {
+func TestLostConnectionKeepsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})
@@ -164,7 +164,7 @@ func TestSilenceUnderALongTTL(t *testing.T) {
 }
 
 // A partition shorter than the trusted time: danger, then safety again.
-func TestJeopardyPasses(t *testing.T) {
+func TestJeopardyEndsAfterShortPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})
@@ -255,7 +255,7 @@ func TestHealedAtTheLastMoment(t *testing.T) {
 
 // C32: a waiter whose session ended is never granted under it; it goes on in a
 // new session, at the end of the queue.
-func TestAWaitersSessionEnds(t *testing.T) {
+func TestWaiterRejoinsQueueInNewSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -291,7 +291,7 @@ func TestAWaitersSessionEnds(t *testing.T) {
 }
 
 // A holder whose session an operator ended is told at once.
-func TestAHoldersSessionEnds(t *testing.T) {
+func TestHolderLearnsOfEndedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})

@@ -132,7 +132,7 @@ func TestCampaignAndObserve(t *testing.T) {
 
 // Whatever happens to connections, sessions and servers: who leads is told when
 // it is another one, and only then.
-func TestObserveOutlivesEverything(t *testing.T) {
+func TestObserveSurvivesSessionsAndServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -171,7 +171,7 @@ func TestObserveOutlivesEverything(t *testing.T) {
 }
 
 // Who is slow is told the latest state, and none twice in a row.
-func TestASlowObserver(t *testing.T) {
+func TestSlowObserverSeesLatestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a, b := s.Dial(t, pawl.Options{TTL: ttl}), s.Dial(t, pawl.Options{TTL: ttl})
@@ -217,7 +217,7 @@ func TestASlowObserver(t *testing.T) {
 
 // C32: a candidate's session ends at the server while it waits. It goes on as a
 // candidate of its next session, and leads under that one.
-func TestACandidateIsNoGhost(t *testing.T) {
+func TestCandidateLeadsUnderNewSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -268,7 +268,7 @@ func TestResignWithAnEndedContext(t *testing.T) {
 
 // C45: who never led has no term to end, and every term has one beginning and
 // one end, with one token.
-func TestTermsArePairs(t *testing.T) {
+func TestEveryTermBeginsAndEndsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()

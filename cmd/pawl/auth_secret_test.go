@@ -112,7 +112,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 
 // The command under a lease, and the watcher over it, have no credential in their
 // environment or on their command line; a path is no secret.
-func TestACommandDoesNotInheritTheCredential(t *testing.T) {
+func TestCommandDoesNotInheritCredential(t *testing.T) {
 	f := newFortress(t)
 	for _, contain := range []string{"processes", "auto"} {
 		cmd := f.command("run", "a/1", "--contain", contain, "--", "sh", "-c",
@@ -133,7 +133,7 @@ func TestACommandDoesNotInheritTheCredential(t *testing.T) {
 
 // A credential does not leave this machine without TLS, and there is no flag that
 // takes one.
-func TestACredentialIsNotSentInTheOpen(t *testing.T) {
+func TestCredentialNeedsTLS(t *testing.T) {
 	secret := "pawl_" + strings.Repeat("x", 40)
 	for _, args := range [][]string{{"status"}, {"run", "a", "--", "true"}, {"leader", "a", "--watch"}} {
 		cmd := command(t, append(args[:1:1], append([]string{"--servers", "203.0.113.1:7420"}, args[1:]...)...)...)
@@ -177,7 +177,7 @@ func TestCertificatesFromTheEnvironment(t *testing.T) {
 // C28: every credential is replaced under a holder. One that has the new one, in
 // the file that it was told, keeps its lease; one that has not is told why, and its
 // lease ends by its TTL after it is killed, whosever credentials are good.
-func TestCredentialsAreReplaced(t *testing.T) {
+func TestReplacedCredentialKeepsLease(t *testing.T) {
 	f := newFortress(t)
 	_, end := f.under("a", "a/kept", "--ttl", "1m")
 	old := f.secret("a")

@@ -129,7 +129,7 @@ func TestElectionByCommand(t *testing.T) {
 
 // A leader that was frozen past the end of its term has lost it, also where a signal
 // is what it hears of first. Which of the two that is, chance decides.
-func TestElectFrozenPastItsTerm(t *testing.T) {
+func TestElectFrozenBeyondTermReportsLoss(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestElectRunsACommandForItsTerm(t *testing.T) {
 	}
 }
 
-func TestElectRefusesWhatMakesNoSense(t *testing.T) {
+func TestElectRefusesInvalidFlags(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
 	contains(t, s.want(exitUsage, "elect", "gpu", "--", "true").stderr, "2 slots")
@@ -241,7 +241,7 @@ func (c *candidate) token() (n uint64) {
 
 // C29: the leader is killed, not asked. Another leads after its TTL, and when the
 // first comes back it can lead again, under a higher token.
-func TestALeaderIsKilled(t *testing.T) {
+func TestKilledLeaderIsSucceededAfterTTL(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	const ttl = 4 * time.Second
 	last := uint64(0)

@@ -16,7 +16,7 @@ import (
 // had, and asks the server itself: nothing in between remembers for it. What it
 // releases, renews or closes is gone, and the next holder's lease is as it was: the
 // third one waits.
-func TestReturningHolderLearnsOfLoss(t *testing.T) {
+func TestReturningHolderEndsNothing(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for round := range 3 {
 		old := s.acquire("a", "--ttl", "1s")
@@ -86,7 +86,7 @@ func TestZeroFlagDiffersFromAbsent(t *testing.T) {
 
 // C57: with no server, or with one that is none, nothing runs under a lease that was
 // not granted: not the function either that is given to the SDK.
-func TestDoDoesNothingWithoutALease(t *testing.T) {
+func TestDoRunsNothingWithoutLease(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("held", "--ttl", "1h")
 	c, err := pawl.Dial(t.Context(), []string{s.link}, pawl.Options{TTL: 2 * time.Second})

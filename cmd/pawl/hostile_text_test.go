@@ -121,7 +121,7 @@ var word = regexp.MustCompile(`[0-9A-Za-z_-]{8,}`)
 // listings, status, metrics and logs, and tries each word of it as the id of a
 // lease and of a session, and the real ids, too. Nothing ends, nothing is renewed,
 // and nothing of the name is told.
-func TestPrintedTextIsEscaped(t *testing.T) {
+func TestPrintedWordsAreNoCapabilities(t *testing.T) {
 	f := newFortress(t)
 	f.identity("b", "b/", "read,hold,break")
 	f.reload("auth file: in force")

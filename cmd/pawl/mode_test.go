@@ -103,7 +103,7 @@ func TestValueAndLockDelayByCommand(t *testing.T) {
 
 // What is used in another way is no matter of waiting: whatever asks for it ends
 // with the same code, whichever way it asks, and -E changes nothing.
-func TestAConflictHasOneCode(t *testing.T) {
+func TestConflictHasOneExitCode(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
 	s.acquire("once", "--ttl", "1h", "--request-id", "r")

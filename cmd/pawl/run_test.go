@@ -138,7 +138,7 @@ func TestRunAsksByTheChosenSignal(t *testing.T) {
 //  1. Run is held up. Its lease is broken by force.
 //  2. The command ends by itself, with 0. The watcher knows of no loss.
 //  3. Run goes on, and hears of the command's end and of the break, in any order.
-func TestRunHearsOfABreakBehindItsCommand(t *testing.T) {
+func TestBreakWhileRunIsStoppedOverridesExitCode(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for range testwait.Reps(5) {
 		cmd := s.command("run", "a", "--ttl", "1m", "--", "cat")
@@ -168,7 +168,7 @@ func TestRunHearsOfABreakBehindItsCommand(t *testing.T) {
 	}
 }
 
-func TestRunTellsTheCommandItsLease(t *testing.T) {
+func TestRunPassesLeaseToCommand(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	cmd := s.command("run", "orders/7", "--", "sh", "-c", `cat; echo "$PAWL_NAME|$PAWL_FENCING_TOKEN|$PAWL_FENCE|$PAWL_CELL"; env | grep -c ^PAWL_FENCING_TOKEN=`)
 	cmd.Env = append(cmd.Env, "PAWL_FENCING_TOKEN=outer", "PAWL_NAME=outer")
@@ -184,7 +184,7 @@ func TestRunTellsTheCommandItsLease(t *testing.T) {
 	}
 }
 
-func TestRunRefusesWhatMakesNoSense(t *testing.T) {
+func TestRunRefusesInvalidFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		says string
@@ -214,7 +214,7 @@ func TestRunRefusesWhatMakesNoSense(t *testing.T) {
 }
 
 // C69: a run that waits ends at once, and its place in the queue with it.
-func TestRunGivesItsPlaceUpOnSignals(t *testing.T) {
+func TestSignalledRunLeavesQueue(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("a", "--ttl", "1h")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -241,7 +241,7 @@ func TestRunGivesItsPlaceUpOnSignals(t *testing.T) {
 }
 
 // C66: what ends run ends the command first, and the lease after it.
-func TestRunPassesSignalsOn(t *testing.T) {
+func TestRunForwardsSignals(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		cmd := s.command("run", "a", "--", "sleep", "1000")
@@ -339,7 +339,7 @@ func TestRunEndsItsCommandWithItsLease(t *testing.T) {
 	s.want(0, "run", "a", "-w", "20s", "--", "true")
 }
 
-func TestRunSaysWhatATakeOverWouldDo(t *testing.T) {
+func TestRunReportsHowToTakeOver(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	args := []string{"--ttl", "3s", "--", "sh", "-c", "read line"}
 	for _, quiet := range []bool{false, true} {
@@ -381,7 +381,7 @@ func (n *notified) Write(b []byte) (int, error) {
 
 // The command under a lease has the files that it would have without pawl, and no
 // more: none of the connection, of the credential, or of the watcher.
-func TestACommandInheritsNoFiles(t *testing.T) {
+func TestCommandInheritsNoFiles(t *testing.T) {
 	const look = "ls /proc/$$/fd"
 	plainly, err := exec.Command("sh", "-c", look).Output()
 	if err != nil {

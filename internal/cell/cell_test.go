@@ -151,7 +151,7 @@ func TestRenewedLeaseIsKept(t *testing.T) {
 	})
 }
 
-func TestWaiterThatGoesLeavesNothing(t *testing.T) {
+func TestCancelledWaiterLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, memstore.NewDisk(), "a", true)
 		defer s.stop()
@@ -179,7 +179,7 @@ func TestWaiterThatGoesLeavesNothing(t *testing.T) {
 
 // A crash at any moment loses no grant, repeats no token, and counts the time
 // without a server against nobody.
-func TestRestartKeepsWhatWasGranted(t *testing.T) {
+func TestRestartKeepsGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		var last guard.Token
@@ -208,7 +208,7 @@ func TestRestartKeepsWhatWasGranted(t *testing.T) {
 
 // The holder is dead and the server restarts again and again: the lease ends
 // all the same.
-func TestRestartsDoNotKeepTheDeadAlive(t *testing.T) {
+func TestRestartsDoNotExtendDeadSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		s := start(t, disk, "a", true)

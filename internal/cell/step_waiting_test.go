@@ -118,7 +118,7 @@ func TestStreamWithTooManyWaitingAnswersIsClosed(t *testing.T) {
 
 // Answers that wait are looked through when they have doubled, and not with each turn:
 // however many wait, each is looked at a few times.
-func TestWaitingAnswersAreLookedThroughWhenTheyDouble(t *testing.T) {
+func TestWaitingAnswersAreScannedWhenDoubled(t *testing.T) {
 	s := &stepper{t: t}
 	s.run("begin")
 	stays := &departing{}
@@ -140,7 +140,7 @@ func TestWaitingAnswersAreLookedThroughWhenTheyDouble(t *testing.T) {
 
 // On a full store, what can go before the records that are stuck does so, although
 // answers before it were dropped since it was decided where it stands.
-func TestAnswersPassAfterOthersWereDropped(t *testing.T) {
+func TestAnswersPassAfterDrops(t *testing.T) {
 	s := &stepper{t: t}
 	s.run("begin")
 	s.run("step open a")

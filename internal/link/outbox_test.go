@@ -27,7 +27,7 @@ func (o *outbox) cut() bool {
 
 // What counts against a stream is what gathers while a portion is being sent, and no
 // portion that was taken before.
-func TestOutboxCountsWhatPilesUp(t *testing.T) {
+func TestOutboxCountsBacklogOnly(t *testing.T) {
 	o := newOutbox()
 	for range 3 {
 		o.Receive(1, large)
@@ -58,7 +58,7 @@ func TestOutboxCountsWhatPilesUp(t *testing.T) {
 
 // A stream for which little waits is not cut for what others of its identity leave
 // unread.
-func TestStreamThatReadsIsNotCutForOthers(t *testing.T) {
+func TestReadingStreamIsNotCutForSiblings(t *testing.T) {
 	s := &Server{}
 	of := func() *outbox {
 		o := newOutbox()

@@ -6,7 +6,7 @@ import (
 )
 
 // The plan has no room that is not built, and ARCHITECTURE.md shows all that are.
-func TestThePlanIsTheHouse(t *testing.T) {
+func TestArrowsAndArchitectureListEveryRoom(t *testing.T) {
 	tree := load(t)
 	shown := read(t, tree, "ARCHITECTURE.md")
 	for _, r := range rooms {

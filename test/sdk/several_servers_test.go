@@ -275,7 +275,7 @@ func TestPartitionedServerDecidesNothing(t *testing.T) {
 // the next one is granted the name. What was named is ended or is over already; the
 // next holder's lease is another one, and is left alone. Where a client calls from
 // plays no part.
-func TestBreakReportsEndedLease(t *testing.T) {
+func TestBreakSparesNextHolder(t *testing.T) {
 	const ttl = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)

@@ -188,7 +188,7 @@ func TestPersistentErrorsAreReported(t *testing.T) {
 // C87: ten thousand acquires are given up while the store takes no write. What was
 // never granted neither stops the next grant, nor holds anything, nor makes a token
 // come twice.
-func TestAStoreThatRefusesWrites(t *testing.T) {
+func TestAbandonedAcquiresOnBlockedStoreLeaveNothing(t *testing.T) {
 	const ttl, callers, each = 10 * time.Second, 20, 500
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)
