@@ -74,7 +74,7 @@ tidy-check:
 	@tools/each --tidy-check
 
 .PHONY: golden
-golden: ## rewrite the golden files of the public API and of users' modules
+golden: ## rewrite the golden files of the public API and of users' modules, and the lines of rooms in ARCHITECTURE.md
 	@go test ./internal/tidy -update
 
 .PHONY: fuzz

@@ -15,7 +15,7 @@ import (
 // up before anything can be said about that. Some of them were granted. Once the
 // client is back, within its TTL, it gives them back: the next caller is served at once,
 // and holds alone.
-func TestGivenUpUnderLostAnswers(t *testing.T) {
+func TestAbandonedAcquireReleasedWhenAnswersAreLost(t *testing.T) {
 	const ttl = 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
@@ -73,7 +73,7 @@ func TestGivenUpUnderLostAnswers(t *testing.T) {
 // C07: a wait that runs out leaves no place in the queue, in whichever mode, and
 // nobody stands behind it: neither one who asks alike nor one who wants all for
 // itself.
-func TestWaitsThatRunOutInEveryMode(t *testing.T) {
+func TestWaitTimesOutInEveryMode(t *testing.T) {
 	for name, tc := range map[string]struct{ held, waits []pawl.AcquireOption }{
 		"exclusive":         {nil, nil},
 		"shared":            {nil, []pawl.AcquireOption{pawl.Shared()}},

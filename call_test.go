@@ -17,7 +17,7 @@ import (
 
 // An answer that was there before its caller gave up is the caller's: a lease in it would
 // be nobody's otherwise.
-func TestAnswerThatIsThereIsTaken(t *testing.T) {
+func TestAnswerBeforeCancelIsTaken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
@@ -36,7 +36,7 @@ func TestAnswerThatIsThereIsTaken(t *testing.T) {
 }
 
 // What kept a call is told no more when nothing does.
-func TestWhatKeptACallIsForgotten(t *testing.T) {
+func TestReasonOfWaitIsForgotten(t *testing.T) {
 	c := newCall(callAcquire)
 	c.setBlocked(ErrExhausted)
 	if met := c.blockedBy.Load(); met == nil || !errors.Is(*met, ErrExhausted) {
@@ -50,7 +50,7 @@ func TestWhatKeptACallIsForgotten(t *testing.T) {
 
 // A call that comes while the loop ends is answered by its last act, and one that comes
 // later is not taken in.
-func TestCallsAtTheEndAreAnswered(t *testing.T) {
+func TestCallsDuringCloseAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{
 			machine: session.New(session.Settings{Servers: []string{"a"}, TTL: time.Second}, clock.Reading{}),
@@ -96,7 +96,7 @@ func TestLeaseHasEndedWhenItsContextDoes(t *testing.T) {
 }
 
 // What a server refuses is said in its own words; what else goes wrong is the network's.
-func TestRefusalsOfAStreamAreTold(t *testing.T) {
+func TestStreamRefusalTextIsKept(t *testing.T) {
 	for code, want := range map[codes.Code]linkpb.Reason{
 		codes.Unauthenticated:   linkpb.Reason_REASON_UNAUTHENTICATED,
 		codes.PermissionDenied:  linkpb.Reason_REASON_DENIED,

@@ -18,7 +18,7 @@ type claimer func(ctx context.Context, f guard.Fence) error
 func (c claimer) Claim(ctx context.Context, f guard.Fence) error { return c(ctx, f) }
 
 // A caller that gives up while a guard is claimed leaves no lease behind.
-func TestClaimThatIsGivenUpLeavesNoLease(t *testing.T) {
+func TestCancelledClaimLeavesNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})
@@ -55,7 +55,7 @@ func TestClaimOfABrokenLeaseFails(t *testing.T) {
 }
 
 // What was wrong with the connection is no reason of a wait that runs out later.
-func TestTroubleThatIsOverIsNotTold(t *testing.T) {
+func TestPastConnectionErrorIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -72,7 +72,7 @@ func TestTroubleThatIsOverIsNotTold(t *testing.T) {
 }
 
 // A lease that has ended lasts no longer, in whichever way it ended.
-func TestNothingRemainsOfAnEndedLease(t *testing.T) {
+func TestEndedLeaseHasNoTimeRemaining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})

@@ -92,7 +92,7 @@ func dialBy(t *testing.T, p *pawltest.Path, k *askew, o pawl.Options) *pawl.Clie
 // C35: the machine sleeps for ten TTLs. The lease is over before anything goes on
 // under it, by the first reading of a clock and by an event that no ordinary timer
 // had to come round for; a sleep that the lease outlasts costs nothing.
-func TestAMachineThatSlept(t *testing.T) {
+func TestLeaseLostAfterSuspend(t *testing.T) {
 	for _, ttl := range []time.Duration{ttl, time.Hour} {
 		t.Run(ttl.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestAMachineThatSlept(t *testing.T) {
 // C34, C23: the wall clocks of clients are minutes to years away from each other,
 // and their other clocks began at other times. What is granted, when, and when it
 // ends is what it is with clocks that are right.
-func TestClocksOfClientsDecideNothing(t *testing.T) {
+func TestClientClocksDoNotMoveExpiry(t *testing.T) {
 	story := func(t *testing.T, a, b *askew) (told string) {
 		synctest.Test(t, func(t *testing.T) {
 			s := pawltest.New(t)
@@ -187,7 +187,7 @@ func TestClocksOfClientsDecideNothing(t *testing.T) {
 
 // C34: what a client sends has no field for a time of day. Durations are the only
 // times in it, and their names say so.
-func TestNoTimeOfAClientIsSent(t *testing.T) {
+func TestMessagesCarryNoClientTime(t *testing.T) {
 	seen := map[protoreflect.FullName]bool{}
 	var durations int
 	var look func(protoreflect.MessageDescriptor)
@@ -301,7 +301,7 @@ func (h hoard) Close() error {
 // C34: an acquire was made ready, and is sent after a pause of several TTLs, when
 // the name has had other holders and is free again. It is granted under nothing
 // that its sender does not know about: the next caller gets the name at once.
-func TestARequestFromThePast(t *testing.T) {
+func TestDelayedAcquireIsNotGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		ctx := s.NewPath().Context(context.Background())

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/internal/testcert"
@@ -19,7 +20,7 @@ import (
 const canary = "pawl_CANARYCANARYCANARYCANARYCANARYCANARY"
 
 // However options, or a client, are printed: the credential is not in it.
-func TestACredentialIsNotPrinted(t *testing.T) {
+func TestCredentialIsNotPrinted(t *testing.T) {
 	o := pawl.Options{Credential: canary}
 	s := pawltest.New(t)
 	c, err := pawl.Dial(s.Context(t.Context()), s.Servers(), o)
@@ -49,7 +50,7 @@ func TestACredentialIsNotPrinted(t *testing.T) {
 	}
 }
 
-func TestACredentialIsSentOverTLSOrOnThisMachine(t *testing.T) {
+func TestCredentialIsSentOverTLSOrLoopbackOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte(canary+"\r\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -104,4 +105,32 @@ func TestLoadTLS(t *testing.T) {
 			t.Errorf("%q: %v", f, err)
 		}
 	}
+}
+
+// C37: two clients that call themselves the same are two all the same.
+func TestSameLabelSharesNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		o := pawl.Options{TTL: ttl, Label: "worker@host"}
+		a, b := s.Dial(t, o), s.Dial(t, o)
+		l := take(t, a, "x")
+		var held *pawl.HeldError
+		if _, err := b.TryAcquire(t.Context(), "x"); !errors.As(err, &held) || held.Label != o.Label {
+			t.Fatalf("the second of the same label: %v", err)
+		}
+		got := later(t, b, "x")
+		synctest.Wait()
+		if n := s.Waiting(t, "x"); n != 1 {
+			t.Errorf("%d wait", n)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if next := <-got; next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		if err := l.Check(t.Context()); err == nil {
+			t.Error("the first one still holds what the second has")
+		}
+	})
 }

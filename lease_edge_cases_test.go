@@ -20,7 +20,7 @@ import (
 // C03: the wait of one whose session lives on breaks off. While it is away it is
 // nobody's turn: the waiter behind it is served at once. When it is back it
 // waits again by itself, in its place, and gives that up when it gives up.
-func TestABrokenWaitIsInNobodysWay(t *testing.T) {
+func TestBrokenWaiterBlocksNoOther(t *testing.T) {
 	const ttl = time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
@@ -91,7 +91,7 @@ func TestABrokenWaitIsInNobodysWay(t *testing.T) {
 // resource has seen the last. The next client, which has seen none of them, gets a
 // token that the resource takes; what was held is void, its holder is told, and its
 // token is refused.
-func TestAStorePutBackIsNoWayBackForTokens(t *testing.T) {
+func TestTokensRiseAfterStoreIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		var seen guard.State
@@ -230,7 +230,7 @@ func (c *slowConn) Close() error {
 // C30: a network whose median is 20 ms and whose slowest answers take 4 s, and a
 // server that stops for 6 s now and then: under the default TTL, which leaves room
 // for several attempts, nothing is lost in twenty minutes.
-func TestTheDefaultTTLBearsASlowNetwork(t *testing.T) {
+func TestDefaultTTLSurvivesSlowNetwork(t *testing.T) {
 	for n := range uint64(*reps) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,12 +3,14 @@ package pawl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/pawltest"
 )
 
@@ -118,7 +120,7 @@ func TestSilence(t *testing.T) {
 }
 
 // The connection breaks as a whole, again and again, and nothing is lost.
-func TestALostConnectionIsNotALostSession(t *testing.T) {
+func TestLostConnectionKeepsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})
@@ -162,7 +164,7 @@ func TestSilenceUnderALongTTL(t *testing.T) {
 }
 
 // A partition shorter than the trusted time: danger, then safety again.
-func TestJeopardyPasses(t *testing.T) {
+func TestJeopardyEndsAfterShortPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})
@@ -253,7 +255,7 @@ func TestHealedAtTheLastMoment(t *testing.T) {
 
 // C32: a waiter whose session ended is never granted under it; it goes on in a
 // new session, at the end of the queue.
-func TestAWaitersSessionEnds(t *testing.T) {
+func TestWaiterRejoinsQueueInNewSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -289,7 +291,7 @@ func TestAWaitersSessionEnds(t *testing.T) {
 }
 
 // A holder whose session an operator ended is told at once.
-func TestAHoldersSessionEnds(t *testing.T) {
+func TestHolderLearnsOfEndedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})
@@ -323,6 +325,32 @@ func TestStoreRolledBack(t *testing.T) {
 		}
 		if k := kinds(a); !slices.Contains(k, pawl.StoreRolledBack) {
 			t.Errorf("events %v", k)
+		}
+	})
+}
+
+// C54: the server is killed at the moment when the answer to an acquire arrives.
+// What was answered is held by the same token afterwards, and by nobody else.
+func TestClientKilledWhenAnswerArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		a, b := s.Dial(t, pawl.Options{TTL: ttl}), s.Dial(t, pawl.Options{TTL: ttl})
+		var highest guard.Token
+		for i := range 50 {
+			name := fmt.Sprintf("name/%d", i)
+			l := take(t, a, name)
+			s.Crash()
+			s.Start()
+			if _, err := b.TryAcquire(t.Context(), name); !errors.Is(err, pawl.ErrHeld) {
+				t.Fatalf("%s: the other one's try: %v", name, err)
+			}
+			if err := l.Check(t.Context()); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if token, held := s.Holder(t, name); !held || token != l.Token() || token <= highest {
+				t.Fatalf("%s: token %d is held (%v), %d was granted, %d before it", name, token, held, l.Token(), highest)
+			}
+			highest = l.Token()
 		}
 	})
 }

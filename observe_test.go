@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,7 +132,7 @@ func TestCampaignAndObserve(t *testing.T) {
 
 // Whatever happens to connections, sessions and servers: who leads is told when
 // it is another one, and only then.
-func TestObserveOutlivesEverything(t *testing.T) {
+func TestObserveSurvivesSessionsAndServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -170,7 +171,7 @@ func TestObserveOutlivesEverything(t *testing.T) {
 }
 
 // Who is slow is told the latest state, and none twice in a row.
-func TestASlowObserver(t *testing.T) {
+func TestSlowObserverSeesLatestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a, b := s.Dial(t, pawl.Options{TTL: ttl}), s.Dial(t, pawl.Options{TTL: ttl})
@@ -216,7 +217,7 @@ func TestASlowObserver(t *testing.T) {
 
 // C32: a candidate's session ends at the server while it waits. It goes on as a
 // candidate of its next session, and leads under that one.
-func TestACandidateIsNoGhost(t *testing.T) {
+func TestCandidateLeadsUnderNewSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -267,7 +268,7 @@ func TestResignWithAnEndedContext(t *testing.T) {
 
 // C45: who never led has no term to end, and every term has one beginning and
 // one end, with one token.
-func TestTermsArePairs(t *testing.T) {
+func TestEveryTermBeginsAndEndsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()
@@ -363,4 +364,61 @@ func TestObservationsDoNotLeak(t *testing.T) {
 			t.Errorf("events %v, then %v", before, k)
 		}
 	})
+}
+
+// C49: the server is away, for less than a TTL and for many. Of two candidates at
+// most one works at any time, each one's earlier work has ended before it begins
+// anew, and somebody leads in the end.
+func TestCampaignSurvivesOutage(t *testing.T) {
+	for _, outage := range []time.Duration{ttl / 2, 2 * ttl, 10 * ttl} {
+		t.Run(outage.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := pawltest.New(t)
+				ctx, stop := context.WithCancel(t.Context())
+				var working atomic.Int32
+				var highest atomic.Uint64
+				var candidates sync.WaitGroup
+				for i := range 2 {
+					c := s.Dial(t, pawl.Options{TTL: ttl})
+					candidates.Go(func() {
+						for {
+							l, err := c.Campaign(ctx, "x", []byte{byte(i)})
+							if err != nil {
+								if ctx.Err() == nil {
+									t.Errorf("candidate %d: %v", i, err)
+								}
+								return
+							}
+							if n := working.Add(1); n != 1 {
+								t.Errorf("%d work at once", n)
+							}
+							if before := highest.Swap(uint64(l.Token())); before >= uint64(l.Token()) {
+								t.Errorf("token %d after %d", l.Token(), before)
+							}
+							select {
+							case <-l.Context().Done():
+							case <-ctx.Done():
+							}
+							working.Add(-1)
+							_ = l.Release(context.WithoutCancel(ctx))
+						}
+					})
+				}
+				time.Sleep(ttl)
+				first := highest.Load()
+				s.Stop()
+				time.Sleep(outage)
+				s.Start()
+				time.Sleep(3 * ttl)
+				if working.Load() != 1 {
+					t.Errorf("%d work after the outage", working.Load())
+				}
+				if same := highest.Load() == first; same != (outage < ttl) {
+					t.Errorf("after %v the token is %d; it was %d", outage, highest.Load(), first)
+				}
+				stop()
+				candidates.Wait()
+			})
+		})
+	}
 }

@@ -16,7 +16,7 @@ import (
 // Where a standby sends us nobody typed: when that server cannot be reached, or
 // its certificate does not fit, the error says who named it, and later ones, of
 // servers that are on the list, do not.
-func TestWhoSentUsIsTold(t *testing.T) {
+func TestRedirectErrorNamesItsServer(t *testing.T) {
 	m := session.New(session.Settings{
 		Servers: []string{"a:1"}, TTL: 3 * time.Second, Jitter: func() float64 { return 0 },
 	}, clock.Reading{})

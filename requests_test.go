@@ -15,7 +15,7 @@ import (
 
 // C05: the server hears a request and its answer is lost. The retry finds its
 // earlier self: one entry in the queue, one lease.
-func TestARetryAdoptsTheEarlierRequest(t *testing.T) {
+func TestRetryAdoptsEarlierRequest(t *testing.T) {
 	t.Run("waiting", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := pawltest.New(t)
@@ -137,7 +137,7 @@ func TestLostRenewalAnswers(t *testing.T) {
 }
 
 // C15: the last lease of fifty in quick succession is renewed like any other.
-func TestReleaseAndAcquireAtOnce(t *testing.T) {
+func TestLeaseRenewedAfterFastReacquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		a := s.Dial(t, pawl.Options{TTL: ttl})

@@ -116,7 +116,7 @@ func TestSlotsAtTheSameInstant(t *testing.T) {
 
 // C08: 200 acquires are given up at random moments, some on a network that
 // swallows everything. Not one place is missing afterwards.
-func TestSlotsAreNotLost(t *testing.T) {
+func TestAbandonedAcquiresLoseNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		path := s.NewPath()

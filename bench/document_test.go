@@ -28,7 +28,7 @@ func TestFillWithoutAPlace(t *testing.T) {
 }
 
 // The page must have a place for whatever a run can write.
-func TestThePageHasAPlaceForEveryPart(t *testing.T) {
+func TestPageHasPlaceForEveryPart(t *testing.T) {
 	page, err := os.ReadFile("../docs/performance.md")
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func TestRatioLines(t *testing.T) {
 	}
 }
 
-func TestLinesOfARunThatIsNotToSize(t *testing.T) {
+func TestReportOfSmallRunIsMarked(t *testing.T) {
 	var real, small strings.Builder
 	newReport().print(&real, true)
 	newReport().print(&small, false)
@@ -84,7 +84,7 @@ func TestReached(t *testing.T) {
 	}
 }
 
-func TestLosses(t *testing.T) {
+func TestLossesAreListed(t *testing.T) {
 	var tab table
 	for side, rate := range map[string]float64{ours: 500, etcdMutex: 400, redisLoose: 10_000, etcdPut: 900} {
 		tab.add(pairsOf(1), side, result{rate: rate})
@@ -99,7 +99,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-func TestEveryAimIsSomeRows(t *testing.T) {
+func TestEveryAimNamesRows(t *testing.T) {
 	var keys []string
 	for _, r := range rows {
 		keys = append(keys, r.keys...)

@@ -15,7 +15,7 @@ func emptyRun(t *testing.T) *full {
 	return &full{kit: kit{out: t.TempDir(), to: io.Discard}, report: newReport()}
 }
 
-func TestRowLeavesOutWhatIsNotThere(t *testing.T) {
+func TestRowOmitsMissingTargets(t *testing.T) {
 	f := emptyRun(t)
 	var order []int
 	err := f.row(t.Context(), row{name: "x", keys: []string{"redis"}, run: func(f *full, _ context.Context) error {
@@ -41,7 +41,7 @@ func TestRowLeavesOutWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestRowThatFailsKeepsItsLogs(t *testing.T) {
+func TestFailedRowKeepsLogs(t *testing.T) {
 	f, broken := emptyRun(t), errors.New("broken")
 	ended := false
 	err := f.row(t.Context(), row{name: "x", run: func(f *full, _ context.Context) error {

@@ -29,7 +29,7 @@ func ExampleNewServer() {
 }
 
 // The test in the package's documentation.
-func TestALeaseIsLost(t *testing.T) {
+func TestLeaseIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)
 		c := s.Dial(t, pawl.Options{TTL: 2 * time.Second})

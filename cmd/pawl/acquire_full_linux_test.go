@@ -7,7 +7,7 @@ import (
 
 // A lease whose line cannot be printed is nobody's: it is let go at once, unless its
 // request id finds it again.
-func TestALeaseThatCannotBePrintedIsLetGo(t *testing.T) {
+func TestUnprintableLeaseIsReleased(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

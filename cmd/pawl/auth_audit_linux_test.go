@@ -13,7 +13,7 @@ import (
 
 // A disk that is full for the audit log stops nothing, and is told: in the log and
 // in the metrics.
-func TestAFullDiskUnderTheAuditLog(t *testing.T) {
+func TestFullDiskForAuditLogBlocksNothing(t *testing.T) {
 	s := serve(t, "--store", "memory", "--audit-log", "/dev/full")
 	for range 3 {
 		if code, body := s.post("/v1/leases", `{"name":"a","slots":9}`); code != http.StatusOK {
@@ -29,7 +29,7 @@ func TestAFullDiskUnderTheAuditLog(t *testing.T) {
 
 // Where the log is required nothing is granted while it cannot be written, and
 // what is held can be renewed and released.
-func TestAFullDiskUnderARequiredAuditLog(t *testing.T) {
+func TestFullDiskForRequiredAuditLogBlocksGrants(t *testing.T) {
 	s := serve(t, "--store", "memory", "--audit-log", "/dev/full", "--audit-required")
 	code, body := s.post("/v1/leases", `{"name":"a"}`)
 	if code != http.StatusOK {
@@ -57,7 +57,7 @@ func TestAFullDiskUnderARequiredAuditLog(t *testing.T) {
 }
 
 // A hang-up begins a new file, and no line is lost between the two.
-func TestTheAuditLogIsRotated(t *testing.T) {
+func TestHangUpRotatesAuditLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	s := serve(t, "--store", "memory", "--audit-log", path)
 	lines := func(path string) int {
@@ -94,7 +94,7 @@ func TestTheAuditLogIsRotated(t *testing.T) {
 
 // Each file that is read again has its line, which says what came of it: also
 // where nobody sent a signal.
-func TestWhatAReloadCameToIsNoted(t *testing.T) {
+func TestReloadOutcomeIsLogged(t *testing.T) {
 	f := newFortress(t)
 	cert := filepath.Join(f.dir, "server.cert.pem")
 	good := f.read(cert)

@@ -8,6 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // Whatever is asked, and of whom, and however it goes wrong: no credential is in
@@ -108,7 +112,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 
 // The command under a lease, and the watcher over it, have no credential in their
 // environment or on their command line; a path is no secret.
-func TestACommandDoesNotInheritTheCredential(t *testing.T) {
+func TestCommandDoesNotInheritCredential(t *testing.T) {
 	f := newFortress(t)
 	for _, contain := range []string{"processes", "auto"} {
 		cmd := f.command("run", "a/1", "--contain", contain, "--", "sh", "-c",
@@ -129,7 +133,7 @@ func TestACommandDoesNotInheritTheCredential(t *testing.T) {
 
 // A credential does not leave this machine without TLS, and there is no flag that
 // takes one.
-func TestACredentialIsNotSentInTheOpen(t *testing.T) {
+func TestCredentialNeedsTLS(t *testing.T) {
 	secret := "pawl_" + strings.Repeat("x", 40)
 	for _, args := range [][]string{{"status"}, {"run", "a", "--", "true"}, {"leader", "a", "--watch"}} {
 		cmd := command(t, append(args[:1:1], append([]string{"--servers", "203.0.113.1:7420"}, args[1:]...)...)...)
@@ -167,5 +171,71 @@ func TestCertificatesFromTheEnvironment(t *testing.T) {
 	r := finish(t, cmd)
 	if r.code != 0 || strings.Contains(r.stdout, "PRIVATE KEY") {
 		t.Errorf("ended with %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// C28: every credential is replaced under a holder. One that has the new one, in
+// the file that it was told, keeps its lease; one that has not is told why, and its
+// lease ends by its TTL after it is killed, whosever credentials are good.
+func TestReplacedCredentialKeepsLease(t *testing.T) {
+	f := newFortress(t)
+	_, end := f.under("a", "a/kept", "--ttl", "1m")
+	old := f.secret("a")
+	cmd := f.command("run", "a/dead", "--ttl", "5s", "--", "sleep", "1000")
+	cmd.Env = append(cmd.Env, caEnv+"="+f.ca, credentialEnv+"="+old)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "both are held", func() bool {
+		names := f.as("eye", "ls").stdout
+		return strings.Contains(names, "a/kept") && strings.Contains(names, "a/dead")
+	})
+	token := func() string {
+		h := read[lock](t, f.must(0, "a", "show", "a/kept", "--json").stdout).Holders
+		if len(h) != 1 {
+			t.Fatalf("a/kept has the holders %+v", h)
+		}
+		return h[0].FencingToken
+	}
+	before := token()
+
+	// The new files are there as soon as the server knows them.
+	fresh := "identities:\n"
+	for name, rights := range map[string][2]string{"a": {"a/", "read,hold,break"}, "eye": {"", "read"}, "root": {"", "admin"}} {
+		if err := os.Remove(f.credential(name)); err != nil {
+			t.Fatal(err)
+		}
+		fresh += want(t, 0, "auth", "new", name, "--prefix", rights[0], "--allow", rights[1], "--out", f.credential(name)).stdout
+	}
+	f.write(fresh)
+	f.reload("auth file: in force")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := clock.Boottime()
+	_ = cmd.Wait() // its code tells
+
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+f.http+"/v1/status", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+old)
+	res, err := f.web.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the old credential is answered %d", res.StatusCode)
+	}
+	f.must(0, "a", "run", "a/dead", "-w", "1m", "--", "true")
+	if took := clock.Boottime() - killed; took > 5*time.Second+20*time.Second {
+		t.Errorf("the dead one's lease lasted %v after the kill; its TTL is 5s", took)
+	}
+	if after := token(); after != before {
+		t.Errorf("a/kept was granted anew: %s, and %s before", after, before)
+	}
+	if code := end(); code != 0 {
+		t.Errorf("the run with the new credential ended with %d", code)
 	}
 }

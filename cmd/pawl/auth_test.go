@@ -143,7 +143,7 @@ func (f *fortress) audited(parts ...string) {
 	}
 }
 
-func TestWhoMayDoWhatOnTheCommandLine(t *testing.T) {
+func TestRightsOnCommandLine(t *testing.T) {
 	f := newFortress(t)
 	held := read[lease](t, f.must(0, "a", "acquire", "a/1").stdout)
 	// A label is what a holder says of itself, its identity is who it is.
@@ -187,7 +187,7 @@ func TestWhoMayDoWhatOnTheCommandLine(t *testing.T) {
 	f.must(77, "", "acquire", "m/2", "--cert", cert, "--key", key)
 }
 
-func TestWhoMayDoWhatOverHTTP(t *testing.T) {
+func TestRightsOverHTTP(t *testing.T) {
 	f := newFortress(t)
 	for _, c := range []struct {
 		code              int
@@ -228,7 +228,7 @@ func TestWhoMayDoWhatOverHTTP(t *testing.T) {
 
 // A file that cannot be used leaves the old one in force; one that can puts out
 // whom it does not name.
-func TestTheAuthFileIsReadAgain(t *testing.T) {
+func TestAuthFileIsReloaded(t *testing.T) {
 	f := newFortress(t)
 	if code := f.as("a", "acquire", "a/1").code; code != 0 {
 		t.Fatalf("code %d", code)
@@ -282,7 +282,7 @@ func TestTheAuthFileIsReadAgain(t *testing.T) {
 
 // Removing a right takes no lease from its holder: only the end of
 // its session does, or a break.
-func TestALeaseOutlivesTheRightToIt(t *testing.T) {
+func TestLeaseSurvivesRemovedRight(t *testing.T) {
 	f := newFortress(t)
 	code, _, body := f.ask("a", http.MethodPost, "/v1/leases", `{"name":"a/1","ttl":"1h"}`)
 	if code != http.StatusOK {
@@ -329,7 +329,7 @@ func (f *fortress) entry(name string) string {
 	return "  - name: \"" + name + "\"" + rest
 }
 
-func TestAddressesOfOthersNeedTLSAndAnAuthFile(t *testing.T) {
+func TestNonLoopbackAddressNeedsTLSAndAuthFile(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := testcert.New(t, dir, "ca").Issue("server", nil)
 	auth := writeFile(t, "auth.yaml", "identities: []")
@@ -363,7 +363,7 @@ func TestAddressesOfOthersNeedTLSAndAnAuthFile(t *testing.T) {
 
 // That a server which wants to know who asks has the address already is told like
 // that of any other.
-func TestAnAddressThatAServerWithTLSHas(t *testing.T) {
+func TestPortInUseByTLSServerIsReported(t *testing.T) {
 	f := newFortress(t)
 	for _, at := range [][]string{{"--listen", f.link, "--http", "off"}} {
 		r := want(t, 69, append([]string{"serve", "--store", "memory"}, at...)...)
@@ -372,7 +372,7 @@ func TestAnAddressThatAServerWithTLSHas(t *testing.T) {
 }
 
 // A hang-up stops a server that has nothing to read again, as it does by default.
-func TestAHangUpStopsAServerWithoutFiles(t *testing.T) {
+func TestHangUpStopsServerWithoutFiles(t *testing.T) {
 	if code := serve(t, "--store", "memory").stop(syscall.SIGHUP); code != 0 {
 		t.Errorf("ended with %d", code)
 	}
@@ -417,7 +417,7 @@ func TestAuthCommands(t *testing.T) {
 }
 
 // From nothing to a file that a server takes.
-func TestAnIdentityIsAddedToTheAuthFile(t *testing.T) {
+func TestAuthNewMakesUsableFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "auth.yaml")
 	out := func(name string) string { return filepath.Join(dir, name+".credential") }

@@ -221,7 +221,7 @@ func TestNamesByCommand(t *testing.T) {
 	}
 }
 
-func TestAcquireGivesItsPlaceUpOnSignals(t *testing.T) {
+func TestSignalledAcquireLeavesQueue(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("a", "--ttl", "1h")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -269,7 +269,7 @@ func closedPort(t *testing.T) string {
 }
 
 // C57: nothing that is not a grant is taken for one.
-func TestNoServerIsNoPermission(t *testing.T) {
+func TestUnreachableServerGrantsNothing(t *testing.T) {
 	hangsUp, talksNonsense := badServer(t, ""), badServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	for _, servers := range []string{closedPort(t), hangsUp, talksNonsense, "no-such-host.invalid:7420"} {
 		for _, args := range [][]string{{"run", "a", "-n", "--", "echo", "ran"}, {"acquire", "a"}} {

@@ -23,7 +23,7 @@ func unreadPipe(t *testing.T) *os.File {
 
 // A server goes on when the reader of its log has gone, and ends as it does at
 // other times: asked to, with 0, and its tenure resigned.
-func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
+func TestServerSurvivesClosedLogPipe(t *testing.T) {
 	at := closedPort(t)
 	second := command(t, "serve", "--listen", at, "--http", "off", "--data", t.TempDir(), "--log-level", "debug")
 	second.Stderr = unreadPipe(t)
@@ -49,7 +49,7 @@ func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
 }
 
 // Nothing that run has to say ends it, or its command.
-func TestRunOutlivesTheReaderOfItsWords(t *testing.T) {
+func TestRunSurvivesClosedStderr(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	held := s.acquire("a", "--ttl", "1h")
 	cmd := s.command("run", "a", "--status-fd", "2", "--", "sh", "-c", "echo ran >&3")
@@ -80,7 +80,7 @@ func TestRunOutlivesTheReaderOfItsWords(t *testing.T) {
 }
 
 // The command under run dies of a pipe that nobody reads, as it does without run.
-func TestCommandUnderRunDiesOfItsPipe(t *testing.T) {
+func TestCommandUnderRunDiesOfSIGPIPE(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	cmd := s.command("run", "a", "--", "sh", "-c", "yes; exit 7")
 	cmd.Stdout = unreadPipe(t)
@@ -97,7 +97,7 @@ func TestCommandUnderRunDiesOfItsPipe(t *testing.T) {
 }
 
 // A command whose answer nobody reads dies of it without a word, as cat does.
-func TestUnreadAnswerEndsACommandQuietly(t *testing.T) {
+func TestClosedStdoutEndsCommandBySIGPIPE(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("a", "--ttl", "1h")
 	for _, args := range [][]string{
@@ -134,7 +134,7 @@ func TestUnreadAnswerEndsACommandQuietly(t *testing.T) {
 }
 
 // A leader whose term nobody is told of resigns, and does not lead in secret.
-func TestElectResignsWhenNobodyIsTold(t *testing.T) {
+func TestElectResignsWhenStdoutIsClosed(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	cmd := s.command("elect", "svc", "--ttl", "1h")
 	cmd.Stdout = unreadPipe(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // Whatever stands at the path of a configuration file, reading it comes to an end.
-func TestAConfigurationFileIsBounded(t *testing.T) {
+func TestConfigurationFileIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	pipe, huge := filepath.Join(dir, "pipe"), filepath.Join(dir, "huge")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

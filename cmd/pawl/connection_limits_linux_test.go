@@ -19,7 +19,7 @@ import (
 // Who can only reach the server takes all the connections there are, on each of its
 // fronts, and the store keeps the files it needs: a client that was there before
 // is served, and afterwards everybody is.
-func TestConnectionsWithoutEndLeaveTheServerItsFiles(t *testing.T) {
+func TestConnectionFloodLeavesFilesForStore(t *testing.T) {
 	f := newFortressBy(t, func(t testing.TB, args ...string) *served {
 		return launchUnder(t, func(cmd *exec.Cmd) {
 			cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 400 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
@@ -69,7 +69,7 @@ func TestConnectionsWithoutEndLeaveTheServerItsFiles(t *testing.T) {
 }
 
 // Both fronts close a connection that sends nothing, or half a request, in time.
-func TestConnectionsThatSayLittleAreClosed(t *testing.T) {
+func TestSilentConnectionsAreClosed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for connections to be closed")
 	}
@@ -105,7 +105,7 @@ func TestConnectionsThatSayLittleAreClosed(t *testing.T) {
 }
 
 // What the server writes is for the user that it runs as alone, whatever the mask.
-func TestFilesAreForNobodyElse(t *testing.T) {
+func TestServerFilesAreForItsUserAlone(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	data := filepath.Join(t.TempDir(), "data")

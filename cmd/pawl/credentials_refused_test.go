@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,16 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/testcert"
+	"github.com/pawlproject/pawl/internal/testwait"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
-
-	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/internal/testcert"
-	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // trust is TLS towards the fortress, with a client's certificate if there is one.
@@ -70,7 +68,7 @@ func codesOf(t *testing.T, answers string) (all []int) {
 
 // What proves nothing proves nothing, wherever it stands in a request, and nothing
 // of it is answered.
-func TestProofsThatAreNoneOverHTTP(t *testing.T) {
+func TestInvalidCredentialsRefusedOverHTTP(t *testing.T) {
 	f := newFortress(t)
 	good := f.secret("root")
 	for name, c := range map[string]struct {
@@ -117,42 +115,8 @@ func TestProofsThatAreNoneOverHTTP(t *testing.T) {
 	}
 }
 
-// Where one request ends and the next begins is never in doubt: what stands in a
-// body, or behind a request that was refused, is not carried out.
-func TestRequestsAreNotSmuggled(t *testing.T) {
-	f := newFortress(t)
-	auth := "Host: localhost\r\nAuthorization: Bearer " + f.secret("a") + "\r\n"
-	const body = `{"name":"a/smuggled"}`
-	inner := "POST /v1/leases HTTP/1.1\r\n" + auth + fmt.Sprintf("Content-Length: %d\r\nConnection: close\r\n\r\n", len(body)) + body
-	head := "POST /v1/sessions HTTP/1.1\r\n" + auth
-	for name, text := range map[string]string{
-		"two lengths":              head + fmt.Sprintf("Content-Length: 2\r\nContent-Length: %d\r\n\r\n{}", len(inner)+2) + inner,
-		"a coding that is none":    head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + inner,
-		"chunked, and not last":    head + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + inner,
-		"a length with a sign":     head + "Content-Length: +0\r\n\r\n" + inner,
-		"a body where none is":     "DELETE /v1/sessions/00000000000000000000000000000000 HTTP/1.1\r\n" + auth + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(inner)) + inner,
-		"a body of a refused one":  "GET /v1/status HTTP/1.1\r\nHost: localhost\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(inner)) + inner,
-		"an end of line in a path": "GET /v1/locks?prefix=x%0d%0a HTTP/1.1\r\n" + auth + fmt.Sprintf("Content-Length: %d\r\nConnection: close\r\n\r\n", len(inner)) + inner,
-	} {
-		// The connection is closed behind each, so that what would be taken for a
-		// second request would have been answered.
-		answer := f.raw(text + "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-		codes := codesOf(t, answer)
-		if len(codes) == 0 || codes[0] < 400 {
-			t.Errorf("%s: %v", name, codes)
-		}
-		if shown := f.as("root", "show", "a/smuggled").stdout; !strings.Contains(shown, "is free") {
-			t.Errorf("%s: what stood behind was carried out: %v %s", name, codes, shown)
-		}
-	}
-	// The test itself would see it.
-	if codes := codesOf(t, f.raw(inner)); len(codes) != 1 || codes[0] != http.StatusOK {
-		t.Errorf("sent openly: %v", codes)
-	}
-}
-
 // nobody calls everything there is by gRPC, under a proof that is none.
-func TestProofsThatAreNoneOverTheLink(t *testing.T) {
+func TestInvalidCredentialsRefusedOverGRPC(t *testing.T) {
 	f := newFortress(t)
 	good := "Bearer " + f.secret("root")
 	conn, err := grpc.NewClient("passthrough:///"+f.link, grpc.WithTransportCredentials(credentials.NewTLS(f.trust("", ""))))
@@ -202,7 +166,7 @@ func TestProofsThatAreNoneOverTheLink(t *testing.T) {
 }
 
 // Certificates that others made under the name of one who may come in.
-func TestCertificatesThatAreNone(t *testing.T) {
+func TestInvalidCertificatesRefused(t *testing.T) {
 	f := newFortress(t)
 	status := func(cert, key string) (int, error) {
 		client := &http.Client{Timeout: bound, Transport: &http.Transport{TLSClientConfig: f.trust(cert, key), DisableKeepAlives: true}}
@@ -263,7 +227,7 @@ func TestCertificatesThatAreNone(t *testing.T) {
 }
 
 // A connection that is kept open does not keep its certificate good.
-func TestACertificateEndsOnAConnectionThatStays(t *testing.T) {
+func TestExpiredCertificateEndsOpenConnection(t *testing.T) {
 	f := newFortress(t)
 	cert, key := f.clients.Issue("short", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(4 * time.Second) }, "machine.example")
 	dialled := 0

@@ -51,7 +51,7 @@ func TestDemoZombie(t *testing.T) {
 	}
 }
 
-func TestDemoTellsPeople(t *testing.T) {
+func TestDemoOutput(t *testing.T) {
 	r := want(t, 0, "demo", "zombie")
 	contains(t, r.stdout, "SIGSTOP", "SIGCONT", "LOST: 20. The balance should be 130.", "REFUSED by the ledger", "Nothing is lost.")
 	if strings.Contains(r.stdout, "\x1b") {

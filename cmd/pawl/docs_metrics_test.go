@@ -12,8 +12,8 @@ var (
 	metricRow  = regexp.MustCompile("(?m)^\\| `pawl_[a-z_]+` \\| .*$")
 )
 
-// TestMetricsAreDocumented: docs/metrics.md has what a server with everything
-// switched on shows, in its own words, and nothing else.
+// Docs/metrics.md has what a server with everything switched on shows, in its own words,
+// and nothing else.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/testwait"
 	"github.com/pawlproject/pawl/pawltest"
 )
 
@@ -125,7 +129,7 @@ func TestElectionByCommand(t *testing.T) {
 
 // A leader that was frozen past the end of its term has lost it, also where a signal
 // is what it hears of first. Which of the two that is, chance decides.
-func TestElectFrozenPastItsTerm(t *testing.T) {
+func TestElectFrozenBeyondTermReportsLoss(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +178,7 @@ func TestElectRunsACommandForItsTerm(t *testing.T) {
 	}
 }
 
-func TestElectRefusesWhatMakesNoSense(t *testing.T) {
+func TestElectRefusesInvalidFlags(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
 	contains(t, s.want(exitUsage, "elect", "gpu", "--", "true").stderr, "2 slots")
@@ -199,4 +203,64 @@ func TestElectRefusesWhatMakesNoSense(t *testing.T) {
 	}
 	want(t, exitUnavailable, "leader", "a", "--servers", closedPort(t))
 	want(t, exitUnavailable, "elect", "a", "--wait", "0s", "--servers", closedPort(t))
+}
+
+// candidate is one that runs a command as long as it leads.
+type candidate struct {
+	t    testing.TB
+	cmd  *exec.Cmd
+	file string
+}
+
+func campaign(s *served, ttl time.Duration) *candidate {
+	s.t.Helper()
+	c := &candidate{t: s.t, file: filepath.Join(s.t.TempDir(), "token")}
+	c.cmd = s.command("elect", "leader", "--ttl", ttl.String(), "--", "sh", "-c", `echo $PAWL_FENCING_TOKEN > "$0.new"; mv "$0.new" "$0"; sleep 1000`, c.file)
+	if err := c.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = c.cmd.Process.Kill() // it may have ended
+		_ = c.cmd.Wait()
+	})
+	return c
+}
+
+// token waits until it leads.
+func (c *candidate) token() (n uint64) {
+	c.t.Helper()
+	testwait.Until(c.t, bound, "it leads", func() bool {
+		raw, err := os.ReadFile(c.file)
+		if err == nil {
+			n, err = strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64)
+		}
+		return err == nil
+	})
+	return n
+}
+
+// C29: the leader is killed, not asked. Another leads after its TTL, and when the
+// first comes back it can lead again, under a higher token.
+func TestKilledLeaderIsSucceededAfterTTL(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	const ttl = 4 * time.Second
+	last := uint64(0)
+	leader := campaign(s, ttl)
+	for round := range 3 {
+		first := leader.token()
+		standby := campaign(s, ttl)
+		s.waits("leader", 1)
+		if err := leader.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		killed := clock.Boottime()
+		next := standby.token()
+		if took := clock.Boottime() - killed; took > ttl+20*time.Second {
+			t.Errorf("round %d: another led %v after the kill; the TTL is %v", round, took, ttl)
+		}
+		if first <= last || next <= first {
+			t.Errorf("round %d: tokens %d, %d, %d", round, last, first, next)
+		}
+		last, leader = next-1, standby // its token is looked at again in the next round
+	}
 }

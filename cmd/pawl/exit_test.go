@@ -11,7 +11,7 @@ import (
 
 // No refusal is taken for success, not even one for a reason that only a newer
 // server has.
-func TestRefusalsAreNoSuccess(t *testing.T) {
+func TestEveryRefusalExitsNonZero(t *testing.T) {
 	refusal := func(r linkpb.Reason) error {
 		st, err := status.New(codes.Unknown, "no").WithDetails(&linkpb.RefusedDetail{Refused: &linkpb.Refused{Reason: r, Message: "no"}})
 		if err != nil {

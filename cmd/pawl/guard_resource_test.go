@@ -76,7 +76,7 @@ func TestGuardClaimUnderSlots(t *testing.T) {
 
 // The token of one lease is not shown to the resource of another name, unless
 // that is said.
-func TestGuardClaimOfAnotherName(t *testing.T) {
+func TestGuardClaimForOtherNameIsRefused(t *testing.T) {
 	dsn := guardedFile(t)
 	want(t, 0, "guard", "claim", "accounts2", "--token", "7", "--cell", "c", "--dsn", dsn)
 	claim := func(args ...string) result {

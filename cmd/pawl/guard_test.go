@@ -103,7 +103,7 @@ func TestGuardClaimUnderRun(t *testing.T) {
 	want(t, exitLost, "guard", "claim", "nightly", "--token", claimed.FencingToken, "--cell", next.Cell, "--dsn-file", file)
 }
 
-func TestGuardRefusesWhatMakesNoSense(t *testing.T) {
+func TestGuardRefusesInvalidFlags(t *testing.T) {
 	path, _ := ledgerFile(t)
 	dsn := "sqlite:" + path
 	for _, args := range [][]string{
@@ -141,7 +141,7 @@ func TestGuardRefusesWhatMakesNoSense(t *testing.T) {
 
 // A password stands in no message, whether the DSN can be read or not, and
 // wherever it came from.
-func TestGuardTellsNoPassword(t *testing.T) {
+func TestGuardErrorsOmitPassword(t *testing.T) {
 	const password = "hush-hush"
 	nobody := closedPort(t)
 	host, port, _ := strings.Cut(nobody, ":")

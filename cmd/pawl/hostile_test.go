@@ -33,7 +33,7 @@ func (h *endless) List(_ context.Context, q *linkpb.ListRequest) (*linkpb.ListRe
 }
 
 // A server whose listing never ends, or is too large, is not listened to for ever.
-func TestAListingThatNeverEnds(t *testing.T) {
+func TestEndlessListingIsCutOff(t *testing.T) {
 	locks := func(names ...string) (all []*linkpb.Lock) {
 		for _, name := range names {
 			all = append(all, &linkpb.Lock{Name: name})
@@ -69,7 +69,7 @@ func TestAListingThatNeverEnds(t *testing.T) {
 
 // A batch of a megabyte of empty events is shown in memory that is a few times its
 // size, and events that do not read are damage even where the checksum fits.
-func TestHostileRecordsAreShown(t *testing.T) {
+func TestHostileRecordsArePrintedInBoundedMemory(t *testing.T) {
 	head, err := proto.Marshal(&recordpb.Batch{Epoch: 1, Number: 1, Nonce: make([]byte, 16)})
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"os/exec"
-	"runtime"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -33,7 +32,7 @@ func obeyed(printed string) string {
 
 // What somebody who may hold a name chooses for its texts does nothing to the
 // terminal, the log or the audit log of those who look.
-func TestTextsOfOthersActOnNobody(t *testing.T) {
+func TestForeignTextIsEscapedOnTerminals(t *testing.T) {
 	f := newFortress(t)
 	label, err := json.Marshal(hostile)
 	if err != nil {
@@ -115,21 +114,81 @@ func TestTextsOfOthersActOnNobody(t *testing.T) {
 	}
 }
 
-// The command under a lease has the files that it would have without pawl, and no
-// more: none of the connection, of the credential, or of the watcher.
-func TestACommandInheritsNoFiles(t *testing.T) {
-	const look = "ls /proc/$$/fd"
-	plainly, err := exec.Command("sh", "-c", look).Output()
-	if err != nil {
-		if runtime.GOOS != "linux" {
-			t.Skip("only Linux lists a process' files in /proc")
-		}
-		t.Fatal(err)
-	}
+// word is whatever could be an id.
+var word = regexp.MustCompile(`[0-9A-Za-z_-]{8,}`)
+
+// C74: somebody without rights to a name sees all that is printed of its lease, in
+// listings, status, metrics and logs, and tries each word of it as the id of a
+// lease and of a session, and the real ids, too. Nothing ends, nothing is renewed,
+// and nothing of the name is told.
+func TestPrintedWordsAreNoCapabilities(t *testing.T) {
 	f := newFortress(t)
-	for _, contain := range []string{"processes", "auto"} {
-		if r := f.must(0, "a", "run", "a/1", "--contain", contain, "--", "sh", "-c", look); r.stdout != string(plainly) {
-			t.Errorf("with %s it has open:\n%s\nwithout pawl:\n%s", contain, r.stdout, plainly)
+	f.identity("b", "b/", "read,hold,break")
+	f.reload("auth file: in force")
+	code, _, body := f.ask("a", http.MethodPost, "/v1/leases", `{"name":"a/secret-name","ttl":"1h","label":"label-of-a"}`)
+	if code != http.StatusOK {
+		t.Fatalf("%d %s", code, body)
+	}
+	l := read[lease](t, body)
+	said, end := f.under("a", "a/run", "--ttl", "1h", "--label", "label-of-run")
+	testwait.Until(t, bound, "it is held", func() bool { return strings.Contains(f.as("eye", "ls").stdout, "a/run") })
+
+	var shown strings.Builder
+	for _, path := range []string{"/v1/locks", "/v1/locks?name=a/run", "/v1/status", "/metrics"} {
+		_, _, text := f.ask("root", http.MethodGet, path, "")
+		shown.WriteString(text)
+	}
+	shown.WriteString(f.must(0, "root", "show", "a/run", "--json").stdout)
+	_, _, held := f.ask("a", http.MethodPost, "/v1/leases", `{"name":"a/secret-name"}`)
+	f.audited(`"names":["a/run"]`, `"names":["a/secret-name"]`)
+	shown.WriteString(held + said.String() + f.said() + f.read(f.audit))
+	for _, id := range []string{l.Lease, l.Session} {
+		if strings.Contains(shown.String(), id) {
+			t.Errorf("the id %.4s… is printed", id)
 		}
+	}
+	words := map[string]bool{l.Lease: true, l.Session: true}
+	for _, w := range word.FindAllString(shown.String(), -1) {
+		words[w] = true
+	}
+	if len(words) < 30 {
+		t.Fatalf("only %d words are printed", len(words))
+	}
+	for w := range words {
+		for _, who := range []string{"b", "a"} {
+			if who == "a" && (w == l.Lease || w == l.Session) {
+				continue
+			}
+			for _, r := range [][2]string{
+				{http.MethodPost, "/v1/leases/" + w + "/renew"},
+				{http.MethodDelete, "/v1/leases/" + w},
+				{http.MethodPost, "/v1/sessions/" + w + "/renew"},
+				{http.MethodDelete, "/v1/sessions/" + w},
+			} {
+				code, _, body := f.ask(who, r[0], r[1], "")
+				if code != http.StatusNotFound && code != http.StatusBadRequest || strings.Contains(body, "secret-name") || strings.Contains(body, "label-of") {
+					t.Errorf("%s %s as %s: %d %s", r[0], r[1], who, code, body)
+				}
+			}
+		}
+	}
+	for _, r := range [][3]string{
+		{http.MethodPost, "/v1/break", `{"name":"a/secret-name","fencing_token":"` + l.FencingToken + `","reason":"r","now":true}`},
+		{http.MethodGet, "/v1/locks?name=a/secret-name", ""},
+		{http.MethodPost, "/v1/leases", `{"name":"b/1","request_id":"r","session":"` + l.Session + `"}`},
+	} {
+		code, _, body := f.ask("b", r[0], r[1], r[2])
+		if code != http.StatusForbidden && code != http.StatusNotFound || strings.Contains(body, "label-of") {
+			t.Errorf("%s %s: %d %s", r[0], r[1], code, body)
+		}
+	}
+	if code, _, body := f.ask("b", http.MethodGet, "/v1/locks", ""); code != http.StatusForbidden && strings.Contains(body, "a/") {
+		t.Errorf("a listing for who may read b/ alone: %d %s", code, body)
+	}
+	if now := read[lock](t, f.must(0, "eye", "show", "a/secret-name", "--json").stdout); len(now.Holders) != 1 || now.Holders[0].FencingToken != l.FencingToken {
+		t.Errorf("afterwards it is %+v", now)
+	}
+	if code := end(); code != 0 {
+		t.Errorf("the run ended with %d: %s", code, said.String())
 	}
 }

@@ -18,7 +18,7 @@ func ignoring(cmd *exec.Cmd) {
 
 // What was ignored when a process began ends it neither while it serves nor while it
 // waits; TERM does.
-func TestWhatIsIgnoredAtTheStartStaysIgnored(t *testing.T) {
+func TestSignalsIgnoredAtStartStayIgnored(t *testing.T) {
 	s := launchUnder(t, ignoring, "--store", "memory").serves()
 	held := s.acquire("a", "--ttl", "1h")
 	hang := func(of *exec.Cmd) {

@@ -13,8 +13,8 @@ import (
 	"github.com/pawlproject/pawl/api/recordpb"
 )
 
-// TestLogDumpOfAFolder: the whole story of a cell is there, as JSON and as text,
-// and nothing in it lets anybody act.
+// The whole story of a cell is there, as JSON and as text, and nothing in it lets
+// anybody act.
 func TestLogDumpOfAFolder(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := launch(t, "--data", data)
@@ -84,7 +84,7 @@ func TestLogDumpOfAFolder(t *testing.T) {
 	}
 }
 
-// TestLogDumpWithholds every field of bytes that nobody said may be shown.
+// A dump withholds every field of bytes that is not listed as safe to show.
 func TestLogDumpWithholds(t *testing.T) {
 	e := &recordpb.Event{}
 	fields := e.ProtoReflect().Descriptor().Fields()

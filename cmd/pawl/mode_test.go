@@ -3,6 +3,10 @@ package main
 import (
 	"encoding/base64"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,7 +103,7 @@ func TestValueAndLockDelayByCommand(t *testing.T) {
 
 // What is used in another way is no matter of waiting: whatever asks for it ends
 // with the same code, whichever way it asks, and -E changes nothing.
-func TestAConflictHasOneCode(t *testing.T) {
+func TestConflictHasOneExitCode(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
 	s.acquire("once", "--ttl", "1h", "--request-id", "r")
@@ -190,5 +194,62 @@ func TestLargeValuesAreListed(t *testing.T) {
 	}
 	if got := strings.Count(s.want(0, "ls", "--json").stdout, "\n"); got != n {
 		t.Errorf("%d names are listed, expected %d", got, n)
+	}
+}
+
+// C58: a job is shorter than the clocks of its machines are apart. A lease alone
+// lets each of them run it, one after the other; what docs/cli.md says for this
+// lets one.
+func TestSlotRunsCommandOnce(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile("(?s)<!-- test: slot -->\n```sh\n(.*?)```").FindSubmatch(text)
+	if m == nil {
+		t.Fatal("docs/cli.md does not say how something is done once")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	program := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program("once", string(m[1]))
+	program("report", "#!/bin/sh\necho ran >> "+dir+"/ran\n")
+	if err := os.Symlink(self, filepath.Join(dir, "pawl")); err != nil {
+		t.Fatal(err)
+	}
+	// Three machines for which it becomes the same minute one after the other.
+	three := func(minute string, argv ...string) (runs int, codes []int) {
+		program("date", "#!/bin/sh\necho "+minute+"\n")
+		_ = os.Remove(filepath.Join(dir, "ran")) // there may be none yet
+		for range 3 {
+			cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+			cmd.Dir, cmd.Env = dir, append(s.command().Env, "PATH="+dir+":"+os.Getenv("PATH"))
+			r := finish(t, cmd)
+			codes = append(codes, r.code)
+			testwait.Until(t, bound, "the work is over", func() bool {
+				return s.want(0, "ls", "--json", "nightly").stdout == ""
+			})
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "ran"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(raw), "ran"), codes
+	}
+	if runs, codes := three("2026-01-01T00:00", "./pawl", "run", "nightly", "-n", "--", "./report"); runs != 3 {
+		t.Errorf("under a lease alone it ran %d times, %v", runs, codes)
+	}
+	for _, minute := range []string{"2026-01-01T00:00", "2026-01-01T00:01"} {
+		if runs, codes := three(minute, "./once"); runs != 1 || fmt.Sprint(codes) != "[0 75 75]" {
+			t.Errorf("%s: once ran it %d times, %v", minute, runs, codes)
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // A service manager that waits for it (Type=notify) is told when the server
 // answers, and when it begins to stop.
-func TestServeTellsSystemd(t *testing.T) {
+func TestServeNotifiesSystemd(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pawl") // a socket's path has room for 107 bytes
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func TestCommandsDoNotRunInCircles(t *testing.T) {
 
 // A standby that names an address whose certificate does not fit is told with
 // its own address: nobody typed the other one.
-func TestARedirectThatLeadsAstray(t *testing.T) {
+func TestMisleadingRedirect(t *testing.T) {
 	dir := t.TempDir()
 	ca := testcert.New(t, dir, "ca")
 	listen := func(name string) (string, *elsewhere) {

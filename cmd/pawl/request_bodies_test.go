@@ -41,7 +41,7 @@ func (f *fortress) status(conn net.Conn) int {
 
 // Who has no right anywhere, or says that it sends too much, is answered before
 // anything of its body is there: "100 Continue" would ask for it.
-func TestRightsComeBeforeBodies(t *testing.T) {
+func TestRightsCheckedBeforeBodyIsRead(t *testing.T) {
 	f := newFortress(t)
 	for _, tc := range []struct {
 		who, path string
@@ -65,7 +65,7 @@ func TestRightsComeBeforeBodies(t *testing.T) {
 
 // One identity has bodies on their way for all the room that it may have. Its
 // next large one waits; its small ones, and the large ones of others, do not.
-func TestBodiesOfAnIdentityAreItsOwn(t *testing.T) {
+func TestBodiesOfOneIdentityDoNotBlockOthers(t *testing.T) {
 	f := newFortress(t)
 	for range access.BytesMax / rest.BodyMax {
 		if got := f.status(f.announce("a", "/v1/leases", rest.BodyMax)); got != http.StatusContinue {
@@ -84,5 +84,39 @@ func TestBodiesOfAnIdentityAreItsOwn(t *testing.T) {
 	// given up, which began before it.
 	if got := f.status(next); got != http.StatusTooManyRequests && got != http.StatusContinue {
 		t.Errorf("the next large body: %d", got)
+	}
+}
+
+// Where one request ends and the next begins is never in doubt: what stands in a
+// body, or behind a request that was refused, is not carried out.
+func TestRequestsAreNotSmuggled(t *testing.T) {
+	f := newFortress(t)
+	auth := "Host: localhost\r\nAuthorization: Bearer " + f.secret("a") + "\r\n"
+	const body = `{"name":"a/smuggled"}`
+	inner := "POST /v1/leases HTTP/1.1\r\n" + auth + fmt.Sprintf("Content-Length: %d\r\nConnection: close\r\n\r\n", len(body)) + body
+	head := "POST /v1/sessions HTTP/1.1\r\n" + auth
+	for name, text := range map[string]string{
+		"two lengths":              head + fmt.Sprintf("Content-Length: 2\r\nContent-Length: %d\r\n\r\n{}", len(inner)+2) + inner,
+		"a coding that is none":    head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + inner,
+		"chunked, and not last":    head + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + inner,
+		"a length with a sign":     head + "Content-Length: +0\r\n\r\n" + inner,
+		"a body where none is":     "DELETE /v1/sessions/00000000000000000000000000000000 HTTP/1.1\r\n" + auth + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(inner)) + inner,
+		"a body of a refused one":  "GET /v1/status HTTP/1.1\r\nHost: localhost\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(inner)) + inner,
+		"an end of line in a path": "GET /v1/locks?prefix=x%0d%0a HTTP/1.1\r\n" + auth + fmt.Sprintf("Content-Length: %d\r\nConnection: close\r\n\r\n", len(inner)) + inner,
+	} {
+		// The connection is closed behind each, so that what would be taken for a
+		// second request would have been answered.
+		answer := f.raw(text + "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+		codes := codesOf(t, answer)
+		if len(codes) == 0 || codes[0] < 400 {
+			t.Errorf("%s: %v", name, codes)
+		}
+		if shown := f.as("root", "show", "a/smuggled").stdout; !strings.Contains(shown, "is free") {
+			t.Errorf("%s: what stood behind was carried out: %v %s", name, codes, shown)
+		}
+	}
+	// The test itself would see it.
+	if codes := codesOf(t, f.raw(inner)); len(codes) != 1 || codes[0] != http.StatusOK {
+		t.Errorf("sent openly: %v", codes)
 	}
 }

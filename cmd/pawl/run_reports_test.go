@@ -112,7 +112,7 @@ func startReading(t *testing.T, s *served, args ...string) (says func(part strin
 	}
 }
 
-func TestRunSaysForWhomItWaits(t *testing.T) {
+func TestRunReportsHolderItWaitsFor(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	l := s.acquire("a", "--ttl", "1h", "--label", "somebody")
 	says, end := startReading(t, s, "run", "a", "--", "true")
@@ -149,7 +149,7 @@ func TestQuietSkip(t *testing.T) {
 // What waits for its turn says that no server answers, that its place in the queue is
 // lost, and that all is well again. Nothing of it is told to a command that is
 // granted afterwards.
-func TestRunThatWaitsSaysThatNoServerAnswers(t *testing.T) {
+func TestWaitingRunReportsUnreachableServer(t *testing.T) {
 	for _, command := range []string{"run", "elect"} {
 		s := serve(t, "--store", "memory")
 		l := s.acquire("a", "--ttl", "1h", "--label", "somebody")
@@ -224,7 +224,7 @@ func TestOldEventIsNoDanger(t *testing.T) {
 
 // A request to let go is no loss: it says who wants it and why, the command has
 // its time, and the lease is released.
-func TestRunLetsGoAsAsked(t *testing.T) {
+func TestRunReleasesOnRequest(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	says, end := startReading(t, s, "run", "a", "--ttl", "1m", "-q", "--", "sh", "-c", `trap 'kill $!; exit 0' TERM; sleep 1000 & wait`)
 	testwait.Until(t, bound, "the lease is held", func() bool { return len(s.show("a").Holders) == 1 })
@@ -248,7 +248,7 @@ func TestRunLetsGoAsAsked(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhatItEnded(t *testing.T) {
+func TestRunReportsWhatItEnded(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	contains(t, s.want(0, "run", "a", "--", "sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 &").stderr, "the command left processes behind")
 	if r := s.want(0, "run", "a", "--", "sh", "-c", "true & wait"); r.stderr != "" {
@@ -272,7 +272,7 @@ func TestRenewTellsOfABreak(t *testing.T) {
 }
 
 // Trouble is said while there is time to do something about it, and its end.
-func TestRunSaysThatRenewalsFail(t *testing.T) {
+func TestRunReportsFailedRenewals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for half of a TTL")
 	}

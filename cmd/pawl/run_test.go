@@ -3,11 +3,15 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -134,7 +138,7 @@ func TestRunAsksByTheChosenSignal(t *testing.T) {
 //  1. Run is held up. Its lease is broken by force.
 //  2. The command ends by itself, with 0. The watcher knows of no loss.
 //  3. Run goes on, and hears of the command's end and of the break, in any order.
-func TestRunHearsOfABreakBehindItsCommand(t *testing.T) {
+func TestBreakWhileRunIsStoppedOverridesExitCode(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for range testwait.Reps(5) {
 		cmd := s.command("run", "a", "--ttl", "1m", "--", "cat")
@@ -164,7 +168,7 @@ func TestRunHearsOfABreakBehindItsCommand(t *testing.T) {
 	}
 }
 
-func TestRunTellsTheCommandItsLease(t *testing.T) {
+func TestRunPassesLeaseToCommand(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	cmd := s.command("run", "orders/7", "--", "sh", "-c", `cat; echo "$PAWL_NAME|$PAWL_FENCING_TOKEN|$PAWL_FENCE|$PAWL_CELL"; env | grep -c ^PAWL_FENCING_TOKEN=`)
 	cmd.Env = append(cmd.Env, "PAWL_FENCING_TOKEN=outer", "PAWL_NAME=outer")
@@ -180,7 +184,7 @@ func TestRunTellsTheCommandItsLease(t *testing.T) {
 	}
 }
 
-func TestRunRefusesWhatMakesNoSense(t *testing.T) {
+func TestRunRefusesInvalidFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		says string
@@ -210,7 +214,7 @@ func TestRunRefusesWhatMakesNoSense(t *testing.T) {
 }
 
 // C69: a run that waits ends at once, and its place in the queue with it.
-func TestRunGivesItsPlaceUpOnSignals(t *testing.T) {
+func TestSignalledRunLeavesQueue(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("a", "--ttl", "1h")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -237,7 +241,7 @@ func TestRunGivesItsPlaceUpOnSignals(t *testing.T) {
 }
 
 // C66: what ends run ends the command first, and the lease after it.
-func TestRunPassesSignalsOn(t *testing.T) {
+func TestRunForwardsSignals(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		cmd := s.command("run", "a", "--", "sleep", "1000")
@@ -335,7 +339,7 @@ func TestRunEndsItsCommandWithItsLease(t *testing.T) {
 	s.want(0, "run", "a", "-w", "20s", "--", "true")
 }
 
-func TestRunSaysWhatATakeOverWouldDo(t *testing.T) {
+func TestRunReportsHowToTakeOver(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	args := []string{"--ttl", "3s", "--", "sh", "-c", "read line"}
 	for _, quiet := range []bool{false, true} {
@@ -373,4 +377,115 @@ func (n *notified) Write(b []byte) (int, error) {
 	default:
 	}
 	return n.to.Write(b)
+}
+
+// The command under a lease has the files that it would have without pawl, and no
+// more: none of the connection, of the credential, or of the watcher.
+func TestCommandInheritsNoFiles(t *testing.T) {
+	const look = "ls /proc/$$/fd"
+	plainly, err := exec.Command("sh", "-c", look).Output()
+	if err != nil {
+		if runtime.GOOS != "linux" {
+			t.Skip("only Linux lists a process' files in /proc")
+		}
+		t.Fatal(err)
+	}
+	f := newFortress(t)
+	for _, contain := range []string{"processes", "auto"} {
+		if r := f.must(0, "a", "run", "a/1", "--contain", contain, "--", "sh", "-c", look); r.stdout != string(plainly) {
+			t.Errorf("with %s it has open:\n%s\nwithout pawl:\n%s", contain, r.stdout, plainly)
+		}
+	}
+}
+
+// C63: eight runs of what ends at once, started together. From one's end to the next
+// one's beginning there is no pause: who waits is told, and does not ask again.
+func TestRunsHandOverWithoutAPause(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	stamps := filepath.Join(t.TempDir(), "stamps")
+	holder := s.acquire("a", "--ttl", "1h")
+	const runs = 8
+	var all sync.WaitGroup
+	for range runs {
+		cmd := s.command("run", "a", "--", "sh", "-c", `date +%s%N >> `+stamps)
+		all.Go(func() {
+			if r := finish(t, cmd); r.code != 0 {
+				t.Errorf("it ended with %+v", r)
+			}
+		})
+	}
+	s.waits("a", runs) // all of them are there before the first may go
+	s.want(0, "release", holder.Lease)
+	all.Wait()
+	raw, err := os.ReadFile(stamps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []int64
+	for line := range strings.FieldsSeq(string(raw)) {
+		n, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, n)
+	}
+	if len(at) != runs || !slices.IsSorted(at) {
+		t.Fatalf("the runs were at %v", at)
+	}
+	var gaps []time.Duration
+	for i := 1; i < runs; i++ {
+		gaps = append(gaps, time.Duration(at[i]-at[i-1]))
+	}
+	slices.Sort(gaps)
+	// The middle one, for the sake of slow machines: with a retry every second or
+	// more it cannot be this short.
+	if middle := gaps[len(gaps)/2]; middle > 900*time.Millisecond {
+		t.Errorf("from one run to the next it takes %v: %v", middle, gaps)
+	}
+}
+
+// C66: the command takes its time to end after TERM, and is sent signals that are no
+// reason to end. Its name is held until it is gone, and its own code tells.
+func TestRunWaitsForItsCommand(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	there := func(name string) {
+		t.Helper()
+		testwait.Until(t, bound, name, func() bool {
+			_, err := os.Stat(file(name))
+			return err == nil
+		})
+	}
+	script := writeFile(t, "command", `cd "$1"
+trap 'touch usr1' USR1
+trap 'touch usr2' USR2
+trap 'touch ending; until [ -e end ]; do sleep 0.05; done; touch ended; exit 5' TERM
+touch ready
+while :; do sleep 0.05; done
+`)
+	cmd := s.command("run", "a", "--ttl", "2m", "-k", "30s", "--", "sh", script, dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	there("ready")
+	for name, sig := range map[string]syscall.Signal{"usr1": syscall.SIGUSR1, "usr2": syscall.SIGUSR2} {
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		there(name)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	there("ending")
+	s.want(exitNotAcquired, "run", "a", "-n", "--", "true")
+	if err := os.WriteFile(file("end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.want(0, "run", "a", "-w", "1m", "--", "test", "-e", file("ended"))
+	_ = cmd.Wait() // its code tells
+	if code := shellCode(cmd.ProcessState); code != 5 {
+		t.Errorf("run ended with %d", code)
+	}
 }

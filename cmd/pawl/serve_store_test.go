@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestServeRefusesStoreFlagsThatCannotBeMeant before it touches anything.
-func TestServeRefusesStoreFlagsThatCannotBeMeant(t *testing.T) {
+// Serve refuses conflicting flags before it touches anything.
+func TestServeRefusesConflictingStoreFlags(t *testing.T) {
 	empty := writeFile(t, "empty", "\n")
 	word := writeFile(t, "word", "correct horse\n")
 	for _, tc := range []struct {
@@ -35,7 +35,7 @@ func TestServeRefusesStoreFlagsThatCannotBeMeant(t *testing.T) {
 	}
 }
 
-// TestPasswordOfTheStore comes from the file before the environment.
+// The password's file wins over the environment.
 func TestPasswordOfTheStore(t *testing.T) {
 	file := writeFile(t, "a", "from a file\n")
 	t.Setenv(storePasswordEnv, "from the environment")

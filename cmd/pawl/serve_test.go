@@ -71,7 +71,7 @@ func TestServeStopsOnSignals(t *testing.T) {
 	}
 }
 
-func TestServeRefusesWhatMakesNoSense(t *testing.T) {
+func TestServeRefusesInvalidFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		says string
@@ -103,7 +103,7 @@ func TestServeRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestServeSaysWhyItCannotServe(t *testing.T) {
+func TestServeReportsWhyItCannotServe(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, "--data", data)
 	r := want(t, exitUnavailable, "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "off")

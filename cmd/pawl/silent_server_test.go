@@ -106,7 +106,7 @@ func freeze(t *testing.T, alive bool) string {
 }
 
 // A server that freezes with a request in its hands is left, too.
-func TestServerThatFreezesIsLeft(t *testing.T) {
+func TestFrozenServerIsLeft(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "--store", "memory")
 	servers := freeze(t, false) + "," + s.link
@@ -116,7 +116,7 @@ func TestServerThatFreezesIsLeft(t *testing.T) {
 
 // One that is there and takes its time is waited for; that a request may have
 // taken effect is said of those alone that can take one.
-func TestServerThatTakesItsTime(t *testing.T) {
+func TestSlowServerIsKept(t *testing.T) {
 	t.Parallel()
 	slow := freeze(t, true)
 	t.Run("read", func(t *testing.T) {

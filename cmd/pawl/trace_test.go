@@ -130,7 +130,7 @@ func (untraced) Attach(st grpc.BidiStreamingServer[linkpb.ClientMessage, linkpb.
 	}
 }
 
-func TestTraceOfAServerThatTellsNothing(t *testing.T) {
+func TestTraceOfServerWithoutTracing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestServeOnAddressesInUse(t *testing.T) {
 	contains(t, want(t, exitUsage, "serve", "--listen", s.link, "--http", s.link).stderr, "--listen and --http are both")
 }
 
-func TestServeOnAFolderThatCannotBe(t *testing.T) {
+func TestServeOnUnusableFolder(t *testing.T) {
 	for _, data := range []string{filepath.Join(writeFile(t, "file", ""), "data"), writeFile(t, "file", ""), "/proc/pawl-data"} {
 		r := want(t, exitUnavailable, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--data", data)
 		contains(t, r.stderr, "pawl serve: the data folder cannot be used: ", data, "; --data names another folder")
@@ -96,7 +96,7 @@ func TestServeAdvertises(t *testing.T) {
 
 // The first request to a server with TLS and identities says which flag
 // is missing.
-func TestFlagsThatAreMissingAreNamed(t *testing.T) {
+func TestMissingFlagsAreNamed(t *testing.T) {
 	f := newFortress(t)
 	contains(t, f.must(exitDenied, "", "ls").stderr, "no credential was presented", "(--credential-file, or --cert and --key)")
 	contains(t, want(t, exitUnavailable, "ls", "--servers", f.link).stderr, "perhaps the server speaks TLS; are --servers and --ca right?")

@@ -20,8 +20,8 @@ func TestARightGuardWithoutTransactionsPasses(t *testing.T) {
 	})
 }
 
-// C85. TestEveryFaultIsCaught: a contract that has caught no planted fault is no
-// contract. Each fault has to be caught by the rule that is about it.
+// C85: a contract that has caught no planted fault is no contract. Each fault has to be
+// caught by the rule that is about it.
 func TestEveryFaultIsCaught(t *testing.T) {
 	for f, name := range map[fault]string{
 		acceptsLower:       "a lower fence is refused",
@@ -77,8 +77,8 @@ func TestEveryFaultIsCaught(t *testing.T) {
 	}
 }
 
-// TestStepsSeeFaultsOfTheRule: the walk beside Decide finds by itself what the
-// single rules are about, as far as it lies in the decision.
+// The walk beside Decide finds by itself what the single rules are about, as far as it
+// lies in the decision.
 func TestStepsSeeFaultsOfTheRule(t *testing.T) {
 	for _, f := range []fault{
 		acceptsLower, refusesEqual, claimRaisesNothing, claimUnchecked, writeRaisesNothing, refusedWrites,
@@ -125,7 +125,7 @@ func TestALostAnswerMustBeShown(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsOneThing(t *testing.T) {
+func TestErrorMatchesOneOutcome(t *testing.T) {
 	r := Resource{Busy: func(error) bool { return true }}
 	if got := r.outcome(guard.ErrStale); got != strange {
 		t.Errorf("stale and busy at once is %s", got)

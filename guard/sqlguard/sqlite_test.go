@@ -12,8 +12,8 @@ type coded int
 func (c coded) Error() string { return "some text" }
 func (c coded) Code() int     { return int(c) }
 
-// TestSQLiteFailure: a driver tells by a code or by SQLite's text alone. What is
-// not known for certain must not be taken for "nothing was done".
+// A driver tells by a code or by SQLite's text alone. What is not known for certain must
+// not be taken for "nothing was done".
 func TestSQLiteFailure(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -61,7 +61,7 @@ func has(t *testing.T, what string, taken <-chan func()) (give func()) {
 }
 
 // An identity that has taken all it may have waits, and nobody else does.
-func TestRoomOfAnIdentityIsItsOwn(t *testing.T) {
+func TestFullIdentityBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := loaded(t, "a", "b")
 		l := newSharedBudget(2, 10)
@@ -83,7 +83,7 @@ func TestRoomOfAnIdentityIsItsOwn(t *testing.T) {
 
 // Where all have no more room, identities are served in turn, however many of one
 // wait; one that needs much is not passed over for ever.
-func TestRoomGoesRoundIdentities(t *testing.T) {
+func TestReservationsAreFairAcrossIdentities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := loaded(t, "a", "b", "c")
 		l := newSharedBudget(3, 3)
@@ -105,7 +105,7 @@ func TestRoomGoesRoundIdentities(t *testing.T) {
 }
 
 // Who gives up leaves the line, and gives no room that somebody else has.
-func TestWhoWaitsForRoomMayGiveUp(t *testing.T) {
+func TestCancelledReservationLeavesQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := loaded(t, "a", "b")
 		l := newSharedBudget(1, 1)
@@ -126,7 +126,7 @@ func TestWhoWaitsForRoomMayGiveUp(t *testing.T) {
 }
 
 // What is larger than all that an identity may have is refused, not waited for.
-func TestTooMuchRoom(t *testing.T) {
+func TestOversizedReservationIsRefused(t *testing.T) {
 	g, c := loaded(t, "a")
 	if _, err := g.Bytes(t.Context(), c["a"], BytesMax+1); !errors.Is(err, ErrTooMany) {
 		t.Errorf("more than there is: %v", err)

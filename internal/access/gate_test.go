@@ -35,7 +35,7 @@ func entry(name string, limits Limits, grants ...Grant) Entry {
 	}
 }
 
-func TestWhoIsLetIn(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	g := NewGate(policy(t, entry("a", Limits{}), entry("b", Limits{})))
 	short := "Bearer " + strings.Repeat("x", CredentialMin-1)
 	for name, c := range map[string]struct {
@@ -120,7 +120,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-func TestAnAuthorityThatIsGoneStandsForNobody(t *testing.T) {
+func TestRemovedAuthorityAdmitsNoOne(t *testing.T) {
 	g := NewGate(policy(t, entry("a", Limits{})))
 	by, err := g.Admit(Proof{Chain: certificate("a")})
 	if err != nil {
@@ -144,7 +144,7 @@ func TestAnAuthorityThatIsGoneStandsForNobody(t *testing.T) {
 	}
 }
 
-func TestProofsOfTwoAreRefused(t *testing.T) {
+func TestTwoCredentialsAreRefused(t *testing.T) {
 	one := entry("a", Limits{})
 	for name, other := range map[string]Entry{
 		"the name":        {Identity: NewIdentity("a", Limits{})},
@@ -159,7 +159,7 @@ func TestProofsOfTwoAreRefused(t *testing.T) {
 }
 
 // Set evicts callers whose rights changed, and no others.
-func TestWhoIsPutOut(t *testing.T) {
+func TestSetEvictsChangedCallersOnly(t *testing.T) {
 	read, hold := Grant{"x/", []Right{Read}}, Grant{"x/", []Right{Hold}}
 	g := NewGate(policy(t, entry("same", Limits{}, read), entry("less", Limits{}, read, hold), entry("gone", Limits{}, read), entry("newkey", Limits{}, read)))
 	put := map[string]error{}
@@ -231,7 +231,7 @@ func TestStreamsAreCounted(t *testing.T) {
 	}
 }
 
-func TestAnOpenGateLetsEverybodyDoEverything(t *testing.T) {
+func TestOpenGateAllowsEverything(t *testing.T) {
 	g := NewGate(nil)
 	c, err := g.Admit(Proof{Authorization: []string{"whatever"}})
 	if err != nil || c.Identity().Name() != "" || !c.Identity().Everywhere(Admin) || !c.Identity().Allow(Hold, "x") {
@@ -239,7 +239,7 @@ func TestAnOpenGateLetsEverybodyDoEverything(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreDrawnAtRandom(t *testing.T) {
+func TestCredentialsAreRandom(t *testing.T) {
 	a, b := NewCredential(), NewCredential()
 	if a == b || CheckCredential(a) != nil || len(a) < 43 {
 		t.Errorf("drawn: %d characters, %v", len(a), CheckCredential(a))
@@ -257,7 +257,7 @@ func TestCredentialsAreDrawnAtRandom(t *testing.T) {
 
 // A connection may live longer than the certificate it began with, or than one above
 // it.
-func TestACertificateIsGoodWhileItLasts(t *testing.T) {
+func TestExpiredChainEndsAdmission(t *testing.T) {
 	g := NewGate(policy(t, entry("a", Limits{})))
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	chain := certificate("a")
@@ -292,7 +292,7 @@ func TestACertificateIsGoodWhileItLasts(t *testing.T) {
 }
 
 // Between being let in and staying the authorities may change.
-func TestNobodyStaysWhomNoAuthorityStandsFor(t *testing.T) {
+func TestAuthorityRemovedDuringAdmission(t *testing.T) {
 	g := NewGate(policy(t, entry("a", Limits{})))
 	by, err := g.Admit(Proof{Chain: certificate("a")})
 	if err != nil {
@@ -308,7 +308,7 @@ func TestNobodyStaysWhomNoAuthorityStandsFor(t *testing.T) {
 }
 
 // An identity has so many calls under way, and leaves room for others.
-func TestCallsOfAnIdentityAreLimited(t *testing.T) {
+func TestCallsPerIdentityAreLimited(t *testing.T) {
 	g := NewGate(policy(t, entry("a", Limits{}), entry("b", Limits{})))
 	caller := func(who string) *Caller {
 		c, err := g.Admit(with(who))

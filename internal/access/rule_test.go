@@ -14,7 +14,7 @@ func naive(grants []Grant, r Right, name string) bool {
 	})
 }
 
-func TestTheRuleIsWhatItSays(t *testing.T) {
+func TestRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func(most int) string {
 		b := make([]byte, random.IntN(most+1))
@@ -53,7 +53,7 @@ func TestTheRuleIsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAllowedNothing(t *testing.T) {
+func TestIdentityWithoutRightsIsDenied(t *testing.T) {
 	var nobody *Identity
 	none := NewIdentity("none", Limits{})
 	for r := range Right(rights) {
@@ -80,7 +80,7 @@ func TestSeveralNamesNeedAll(t *testing.T) {
 
 // A prefix has no control character, so a slot's guard line, which is the name,
 // U+001F and a number, is covered exactly when the name is.
-func TestASlotsGuardLineIsItsNames(t *testing.T) {
+func TestSlotGuardLineFollowsNameRule(t *testing.T) {
 	i := NewIdentity("x", Limits{}, Grant{"gpu/1", []Right{Hold}})
 	for _, name := range []string{"gpu/1", "gpu/12", "gpu/", "gpu/2"} {
 		if line := name + "\x1f3"; i.Allow(Hold, line) != i.Allow(Hold, name) {
@@ -89,7 +89,7 @@ func TestASlotsGuardLineIsItsNames(t *testing.T) {
 	}
 }
 
-func TestADecisionAllocatesNothing(t *testing.T) {
+func TestDecisionAllocatesNothing(t *testing.T) {
 	i := NewIdentity("x", Limits{}, Grant{"a/", []Right{Hold}}, Grant{"b/", []Right{Hold}}, Grant{"c/", []Right{Read}})
 	names := []string{"a/some/name", "b/other"}
 	p, err := NewPolicy(Entry{Identity: i, Credentials: []Digest{DigestOf(secret("x"))}})

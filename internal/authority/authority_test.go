@@ -14,7 +14,7 @@ import (
 	"github.com/pawlproject/pawl/internal/testcert"
 )
 
-func TestLoadNamesWhatIsNoAuthority(t *testing.T) {
+func TestLoadReportsInvalidAuthority(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, []byte("# none\n"), 0o600); err != nil {
 		t.Fatal(err)

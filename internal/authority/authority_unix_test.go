@@ -17,7 +17,7 @@ import (
 
 // A pipe, a device or an endless file in the place of a PEM file is an error, and
 // leaves in force what was read last.
-func TestReadingPEMComesToAnEnd(t *testing.T) {
+func TestLoadFromPipeOrDeviceFails(t *testing.T) {
 	dir := t.TempDir()
 	ca := testcert.New(t, dir, "ca")
 	cert, key := ca.Issue("client", nil)

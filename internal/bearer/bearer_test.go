@@ -20,7 +20,7 @@ func (f *far) RemoteAddr() net.Addr { return f.address }
 func (f *far) Close() error         { f.closed = true; return nil }
 
 // A name of this machine that its host file sends elsewhere.
-func TestAConnectionThatEndsElsewhereIsClosed(t *testing.T) {
+func TestConnectionBeyondLoopbackIsClosed(t *testing.T) {
 	for ip, ok := range map[string]bool{"127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "203.0.113.1": false, "fe80::1": false} {
 		conn := &far{address: &net.TCPAddr{IP: net.ParseIP(ip), Port: 7420}}
 		got, err := onLoopback(func(context.Context, string) (net.Conn, error) { return conn, nil })(t.Context(), "localhost:7420")
@@ -53,7 +53,7 @@ func TestWhereACredentialMayGo(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestNothingOfItIsPrinted(t *testing.T) {
+func TestCredentialIsNotFormatted(t *testing.T) {
 	if s := fmt.Sprintf("%v %+v %#v %x %s", call{"secret"}, call{"secret"}, call{"secret"}, call{"secret"}, call{"secret"}); strings.Contains(s, "secret}") || strings.Contains(s, "736563726574") {
 		t.Error(s)
 	}

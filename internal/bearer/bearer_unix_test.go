@@ -11,7 +11,7 @@ import (
 )
 
 // Whatever stands at the path of a credential, reading it comes to an end.
-func TestReadingACredentialComesToAnEnd(t *testing.T) {
+func TestReadCredentialFromPipeOrDeviceFails(t *testing.T) {
 	dir := t.TempDir()
 	pipe, good, long := filepath.Join(dir, "pipe"), filepath.Join(dir, "good"), filepath.Join(dir, "long")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

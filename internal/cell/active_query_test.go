@@ -30,7 +30,7 @@ func (s *slowStore) Active(ctx context.Context) (store.Node, error) {
 }
 
 // A standby that is asked for its state does not ask the store each time.
-func TestManyWhoAskAStandbyAskTheStoreOnce(t *testing.T) {
+func TestStandbyQueriesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clock.Bubble()
 		s := &slowStore{Store: memstore.NewDisk().Store(memstore.Options{Clock: k})}

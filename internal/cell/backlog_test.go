@@ -23,7 +23,7 @@ func (g *grants) Receive(_ uint64, a locktable.Answer) {
 
 // While far more is decided than is on its way to the store, acquires stay where they
 // are. They are taken as soon as there is room again: nothing else has to happen.
-func TestAcquiresThatWereHeldBackAreTaken(t *testing.T) {
+func TestBackloggedAcquiresAreTakenLater(t *testing.T) {
 	const streams, each = 4, 1 << 14
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, memstore.NewDisk(), "a", true)

@@ -19,7 +19,7 @@ import (
 
 // A holder without a stream hears of a break with its next renewal, and the log
 // says who was asked by whom and why, and nothing that gives power.
-func TestBreakIsToldAndLogged(t *testing.T) {
+func TestBreakIsReportedAndLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clock.Bubble()
 		st := memstore.NewDisk().Store(memstore.Options{Clock: k, ActiveTTL: activeTTL, Sole: true})

@@ -152,7 +152,7 @@ func TestRenewedLeaseIsKept(t *testing.T) {
 	})
 }
 
-func TestWaiterThatGoesLeavesNothing(t *testing.T) {
+func TestCancelledWaiterLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, memstore.NewDisk(), "a", true)
 		defer s.stop()
@@ -180,7 +180,7 @@ func TestWaiterThatGoesLeavesNothing(t *testing.T) {
 
 // A crash at any moment loses no grant, repeats no token, and counts the time
 // without a server against nobody.
-func TestRestartKeepsWhatWasGranted(t *testing.T) {
+func TestRestartKeepsGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		var last guard.Token
@@ -209,7 +209,7 @@ func TestRestartKeepsWhatWasGranted(t *testing.T) {
 
 // The holder is dead and the server restarts again and again: the lease ends
 // all the same.
-func TestRestartsDoNotKeepTheDeadAlive(t *testing.T) {
+func TestRestartsDoNotExtendDeadSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		s := start(t, disk, "a", true)

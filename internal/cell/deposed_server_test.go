@@ -10,7 +10,7 @@ import (
 
 // A server that comes back after a crash finds itself in the store as the active
 // one. It is not: it must neither say that it is ready nor send callers there.
-func TestAnEarlierRunOfThisNodeServesNobody(t *testing.T) {
+func TestRestartedServerDoesNotTakeItselfForActive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)

@@ -12,7 +12,7 @@ import (
 
 // A page of a thousand names costs a turn what hundreds of other commands do: an
 // identity gets no more of them into one than of those.
-func TestListingsOfAnIdentityAreHeldUp(t *testing.T) {
+func TestListingsCountTowardsIdentityShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clock.Bubble()
 		c := New(Options{Store: memstore.NewDisk().Store(memstore.Options{Clock: k, Sole: true}), Clock: k, Name: "test"})

@@ -25,7 +25,7 @@ func large(identity string) locktable.Acquire {
 // Large acquires of one identity, on however many streams and calls, take up so many
 // bytes and no more. Another identity has room for some when others have filled the
 // rest. All of it is free again when they are decided.
-func TestBytesThatWaitAreBounded(t *testing.T) {
+func TestIntakeBytesAreBounded(t *testing.T) {
 	in := newIntake()
 	one := large("")
 	size := bytesOf(&one)
@@ -70,7 +70,7 @@ func TestBytesThatWaitAreBounded(t *testing.T) {
 
 // What is kept for those who come late is within the bound of all: many at once may
 // use it up.
-func TestWhatIsKeptIsWithinTheBound(t *testing.T) {
+func TestKeptRoomIsWithinTotalBound(t *testing.T) {
 	in := newIntake()
 	one := []locktable.Acquire{large("")}
 	for i := range (AllQueuedBytesMax - keptBytesMax) / bytesOf(&one[0]) {
@@ -92,7 +92,7 @@ func TestWhatIsKeptIsWithinTheBound(t *testing.T) {
 }
 
 // The room that is kept is for QueuedKept acquires of an ordinary size.
-func TestOrdinaryAcquiresFitIntoWhatIsKept(t *testing.T) {
+func TestOrdinaryAcquiresFitKeptRoom(t *testing.T) {
 	a := locktable.Acquire{Names: []string{string(make([]byte, 64))}, Label: string(make([]byte, 64)), Value: make([]byte, 256)}
 	if n := QueuedBytesKept / bytesOf(&a); n < QueuedKept {
 		t.Errorf("%d acquires of %d bytes fit, and %d are kept room for", n, bytesOf(&a), QueuedKept)
@@ -101,7 +101,7 @@ func TestOrdinaryAcquiresFitIntoWhatIsKept(t *testing.T) {
 
 // A client whose stream ends while its acquires wait asks for the same again on the
 // next stream. What it asked for before is not in its way.
-func TestAStreamThatEndsLeavesNothingInLine(t *testing.T) {
+func TestEndedStreamLeavesNothingQueued(t *testing.T) {
 	in := newIntake()
 	other := &streamQueue{identity: "a"}
 	in.acquire(other, []locktable.Acquire{{Number: 7}})
@@ -130,7 +130,7 @@ func TestAStreamThatEndsLeavesNothingInLine(t *testing.T) {
 
 // A caller that gives up while its acquire waits leaves no bytes of it, also when
 // nothing is decided for long.
-func TestACallThatGivesUpLeavesNoBytes(t *testing.T) {
+func TestCancelledCallReturnsItsBytes(t *testing.T) {
 	in := newIntake()
 	for range 2 * QueuedBytesMax / bytesOf(&locktable.Acquire{Value: make([]byte, bounds.ValueMax)}) {
 		x := newCall()

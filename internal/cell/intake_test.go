@@ -38,7 +38,7 @@ func TestWithdrawnAcquireIsNotDecided(t *testing.T) {
 }
 
 // One stream's acquires do not keep another's waiting.
-func TestLinesAreServedInTurn(t *testing.T) {
+func TestStreamsAreServedRoundRobin(t *testing.T) {
 	in, greedy, modest := newIntake(), &streamQueue{}, &streamQueue{}
 	many := make([]locktable.Acquire, streamQueueMax+5)
 	for i := range many {
@@ -85,7 +85,7 @@ func TestUrgentIsNeverRefused(t *testing.T) {
 }
 
 // What a turn leaves brings another one, unless it waits for something else.
-func TestWhatATurnLeavesBringsAnother(t *testing.T) {
+func TestIncompleteTurnSchedulesNext(t *testing.T) {
 	woken := func(in *intake) bool {
 		select {
 		case <-in.ready:
@@ -120,7 +120,7 @@ func TestWhatATurnLeavesBringsAnother(t *testing.T) {
 }
 
 // Who sends faster than the cell decides is held up; nobody is refused.
-func TestAFloodHoldsUpItsStreams(t *testing.T) {
+func TestFloodBlocksItsStream(t *testing.T) {
 	in := newIntake()
 	if in.floodEnd() != nil {
 		t.Fatal("an empty intake is flooded")
@@ -159,7 +159,7 @@ func TestAFloodHoldsUpItsStreams(t *testing.T) {
 
 // Identities are served in turn, whatever each has waiting and on however many
 // streams, and none can take the room of all.
-func TestOneIdentitysFloodIsItsOwn(t *testing.T) {
+func TestFloodBlocksOnlyItsIdentity(t *testing.T) {
 	in := newIntake()
 	flood := make([]locktable.Acquire, streamQueueMax)
 	for i := range flood {
@@ -188,7 +188,7 @@ func TestOneIdentitysFloodIsItsOwn(t *testing.T) {
 
 // When others have filled all there is, an identity that has nothing waiting is
 // taken in all the same.
-func TestRoomIsKeptForWhoHasNothing(t *testing.T) {
+func TestAcquireRoomKeptPerIdentity(t *testing.T) {
 	in := newIntake()
 	for i := range 2 * queuedMax / QueuedDefault {
 		in.acquire(&streamQueue{identity: fmt.Sprint("flood ", i)}, make([]locktable.Acquire, QueuedDefault))
@@ -209,7 +209,7 @@ func TestRoomIsKeptForWhoHasNothing(t *testing.T) {
 
 // Who has a name and sends faster than the cell decides is held up, on however many
 // streams and calls, and nobody else is.
-func TestAFloodHoldsUpItsIdentity(t *testing.T) {
+func TestFloodBlocksItsIdentity(t *testing.T) {
 	in := newIntake()
 	flood := func() *Stream { return &Stream{tenure: &tenure{intake: in}, sender: Sender{Identity: "flood"}} }
 	const streams, each = 100, urgentMax / 4
@@ -293,7 +293,7 @@ func (r refusals) Receive(_ uint64, a locktable.Answer) {
 }
 
 // Acquires for which a stream has no room are refused, and not forgotten.
-func TestAcquiresWithoutRoomAreRefused(t *testing.T) {
+func TestAcquiresBeyondStreamRoomAreRefused(t *testing.T) {
 	told := refusals{}
 	s := &Stream{tenure: &tenure{intake: newIntake()}, r: told}
 	s.Submit(Message{Acquires: make([]locktable.Acquire, streamQueueMax+5)})
@@ -304,7 +304,7 @@ func TestAcquiresWithoutRoomAreRefused(t *testing.T) {
 
 // The room that a stream was given for a message is taken up by that message alone,
 // and is free again when it is decided or when nothing was submitted.
-func TestReservedRoomIsTakenUpOnce(t *testing.T) {
+func TestReservationIsUsedOnce(t *testing.T) {
 	in := newIntake()
 	s := &Stream{tenure: &tenure{intake: in}, r: refusals{}, sender: Sender{Identity: "a"}}
 	for range 3 {
@@ -329,7 +329,7 @@ func TestReservedRoomIsTakenUpOnce(t *testing.T) {
 }
 
 // Renewals that wait for others say so once for each turn.
-func TestRenewalsThatWaitSaySoForEachTurn(t *testing.T) {
+func TestWaitingRenewalsAreReportedOncePerTurn(t *testing.T) {
 	in := newIntake()
 	for turn := range 3 {
 		for range 2 {
@@ -349,7 +349,7 @@ func TestRenewalsThatWaitSaySoForEachTurn(t *testing.T) {
 
 // A turn takes a portion of each line. Every acquire of a long line is taken by some
 // turn, and the intake has room for as many more.
-func TestEveryAcquireOfALongLineIsTaken(t *testing.T) {
+func TestLongQueueIsTakenInPortions(t *testing.T) {
 	in := newIntake()
 	for _, n := range []int{1, streamQueueMax, turnMax} {
 		if refused, _ := in.acquire(&streamQueue{}, make([]locktable.Acquire, n)); len(refused) > 0 {
@@ -368,7 +368,7 @@ func TestEveryAcquireOfALongLineIsTaken(t *testing.T) {
 
 // An identity that is held up is let go when the tenure ends, since nothing will be
 // decided that could make room.
-func TestWhoWaitsForRoomIsLetGoAtTheEnd(t *testing.T) {
+func TestReservationsEndWithTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()
 		in.reserve(t.Context(), "a", urgentMax)

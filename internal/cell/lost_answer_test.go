@@ -42,7 +42,7 @@ func loseAnswer(t *testing.T, open bool, r cell.AcquireRequest) (b *server, sess
 
 // I8: a lease with a session of its own, whose answer was lost, ends within one
 // TTL, with a request id and without.
-func TestLeaseOfALostAnswerEndsWithItsSession(t *testing.T) {
+func TestLeaseWithLostAnswerEndsWithSession(t *testing.T) {
 	for _, id := range []string{"", "one"} {
 		synctest.Test(t, func(t *testing.T) {
 			const ttl = 10 * time.Second
@@ -61,7 +61,7 @@ func TestLeaseOfALostAnswerEndsWithItsSession(t *testing.T) {
 
 // I8: a lease of a session of several, whose answer was lost, is held as long as
 // the session is renewed. Its caller finds it by its request id and releases it. Another request of the session is told what holds it up.
-func TestLeaseOfALostAnswerIsFoundByItsRequestID(t *testing.T) {
+func TestLeaseWithLostAnswerIsFoundByRequestID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 10 * time.Second
 		b, session := loseAnswer(t, true, cell.AcquireRequest{Names: []string{"x"}, TTL: ttl, RequestID: "one"})
@@ -98,7 +98,7 @@ func TestLeaseOfALostAnswerIsFoundByItsRequestID(t *testing.T) {
 
 // Without a request id the lease is held as long as the session is renewed. What asks
 // for its name in that session is told so, and the token by which it is broken.
-func TestLeaseOfALostAnswerWithoutARequestIDIsBroken(t *testing.T) {
+func TestLeaseWithLostAnswerAndNoRequestIDCanBeBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, session := loseAnswer(t, true, cell.AcquireRequest{Names: []string{"x"}, TTL: time.Minute})
 		defer b.stop()

@@ -44,7 +44,7 @@ func (s *server) waiters(t *testing.T, name string) int {
 
 // A proxy cuts a wait every five seconds. The request comes again and has its
 // place still, before one that came later.
-func TestPlaceIsKeptWhenAConnectionIsCut(t *testing.T) {
+func TestPlaceKeptWhenConnectionIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, memstore.NewDisk(), "a", false)
 		s.up(t)
@@ -82,7 +82,7 @@ func TestPlaceIsKeptWhenAConnectionIsCut(t *testing.T) {
 }
 
 // A place is kept for PlaceKept, and only for who can take it up again.
-func TestPlaceThatIsGivenUp(t *testing.T) {
+func TestAbandonedPlaceExpires(t *testing.T) {
 	for what, tc := range map[string]struct {
 		id    string
 		cause error

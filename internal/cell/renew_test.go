@@ -30,8 +30,8 @@ func (a answers) renewed(t *testing.T) time.Time {
 	}
 }
 
-// TestRenewalsGather: renewals of many sessions share a Confirm, and those of a
-// short TTL do not wait for others.
+// Renewals of many sessions share a Confirm, and those of a short TTL do not wait for
+// others.
 func TestRenewalsGather(t *testing.T) {
 	const (
 		many = 200

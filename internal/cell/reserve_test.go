@@ -9,7 +9,7 @@ import (
 
 // Waiters for room get it in their turn, also when some of them give up:
 // the first, the last, or every second one between.
-func TestWhoGoesLeavesTheOthersTheirTurn(t *testing.T) {
+func TestCancelledReservationsKeepOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()
 		if !in.reserve(t.Context(), "crowd", urgentMax) {
@@ -53,7 +53,7 @@ func TestWhoGoesLeavesTheOthersTheirTurn(t *testing.T) {
 }
 
 // A waiter that gives up just when it is given room gives it back.
-func TestRoomThatComesTooLate(t *testing.T) {
+func TestRoomGivenToCancelledWaiterIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()
 		in.reserve(t.Context(), "crowd", urgentMax)

@@ -18,7 +18,7 @@ import (
 
 // One identity takes up half of a cell at most, and what it gives back it may
 // take again; another has room of its own, and so has who has no name.
-func TestAnIdentitysShare(t *testing.T) {
+func TestIdentityShareIsHalfTheCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clock.Bubble()
 		limits := bounds.DefaultLimits

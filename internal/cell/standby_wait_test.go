@@ -33,7 +33,7 @@ func (s *server) hold(ctx context.Context, unreached string) <-chan let {
 
 // Who found nobody at the active server waits at standbys: it is let in at once by
 // the one that takes over, and the others send it there soon.
-func TestHeldUntilATakeOver(t *testing.T) {
+func TestStandbyWaitEndsWithTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)
@@ -70,7 +70,7 @@ func (secretive) Active(context.Context) (store.Node, error) {
 
 // The server that takes over lets its callers in as it begins to serve, and not when
 // it asks the store the next time.
-func TestHeldCallerIsLetInAtOnce(t *testing.T) {
+func TestStandbyWaitEndsWhenServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)
@@ -112,7 +112,7 @@ func (modest) Claim(ctx context.Context, _ store.Node, _ store.Nonce, _ func(uin
 
 // Who was served by a server that ended its tenure goes back to it when that one has
 // the next tenure, too: it need not wait until its patience is at an end.
-func TestHeldUntilTheSameOneServesAgain(t *testing.T) {
+func TestStandbyWaitEndsWhenActiveServesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)
@@ -142,7 +142,7 @@ func TestHeldUntilTheSameOneServesAgain(t *testing.T) {
 }
 
 // A caller is not sent to where the active server was when somebody else was held here.
-func TestHeldCallerIsNotSentByOldNews(t *testing.T) {
+func TestStandbyDoesNotRedirectByStaleState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)
@@ -216,7 +216,7 @@ func (c *counting) Active(ctx context.Context) (store.Node, error) {
 
 // However many are held, the store is asked as for one, and nobody asks it when
 // all have gone.
-func TestHoldingManyCostsWhatOneDoes(t *testing.T) {
+func TestManyStandbyWaitsShareOneQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		a := start(t, disk, "a", false)

@@ -9,7 +9,7 @@ import (
 )
 
 // What was asked for is counted by what it is.
-func TestStatsTellRequestsApart(t *testing.T) {
+func TestStatsCountByKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, memstore.NewDisk(), "a", true)
 		defer s.stop()

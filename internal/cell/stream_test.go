@@ -102,7 +102,7 @@ func TestGreetingOvertakenBeforeATakeOver(t *testing.T) {
 // A request is granted while its client moves it to another number, and says in the
 // same message that all below that is finished. The lease goes back, and the request
 // keeps its place.
-func TestReplacedRequestIsGivenBack(t *testing.T) {
+func TestGrantOfReplacedRequestIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, memstore.NewDisk(), "a", true)
 		defer s.stop()

@@ -99,7 +99,7 @@ func (c *changed) start(t *testing.T) *server {
 
 // A write or a Confirm that finds the tenure over is not tried again: it ends the
 // tenure, although nothing else says so. After a roll-back or damage the server ends.
-func TestTenureEndsByWhatTheStoreAnswers(t *testing.T) {
+func TestTenureEndsOnStoreError(t *testing.T) {
 	for _, over := range []error{store.ErrFenced, store.ErrRolledBack, store.ErrDamaged} {
 		for _, what := range []string{"append", "confirm"} {
 			t.Run(what+": "+over.Error(), func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestSnapshotsFollowTheLogsGrowth(t *testing.T) {
 
 // How full the store is, is asked again and again. Where it does not say, what it said
 // last counts.
-func TestRoomInTheStoreIsAskedForAgain(t *testing.T) {
+func TestStoreFillIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var says atomic.Pointer[func() (store.Usage, error)]
 		say := func(u store.Usage, err error) {
@@ -250,7 +250,7 @@ func TestRoomInTheStoreIsAskedForAgain(t *testing.T) {
 }
 
 // A Confirm that fails confirms nothing: what needs it is answered when one succeeds.
-func TestConfirmThatFailsConfirmsNothing(t *testing.T) {
+func TestFailedConfirmConfirmsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
 		c := &changed{confirm: func() error {
@@ -282,7 +282,7 @@ func TestConfirmThatFailsConfirmsNothing(t *testing.T) {
 }
 
 // A Confirm whose answer is lost is not waited for without end: the next one confirms.
-func TestConfirmThatIsLostIsFollowedByAnother(t *testing.T) {
+func TestLostConfirmIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &changed{}
 		s := c.start(t)

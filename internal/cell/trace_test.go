@@ -178,7 +178,7 @@ func TestTraceOfAWaiter(t *testing.T) {
 
 // With as many batches under way as may be, one that is decided waits for a
 // place; and an answer waits for the batches before its own.
-func TestTraceTellsOfFullSeas(t *testing.T) {
+func TestTraceShowsWaitForBatchSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slowly(t)
 		defer s.stop()

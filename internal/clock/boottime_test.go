@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestBoottimeNeverGoesBack(t *testing.T) {
+func TestBoottimeIsMonotonic(t *testing.T) {
 	last := Boottime()
 	for range 1000 {
 		now := Boottime()
@@ -49,7 +49,7 @@ func TestBootTimerFiresAtOnceForAPassedInstant(t *testing.T) {
 
 // A timer armed anew delivers nothing of its earlier instants: each round's
 // first instant is due while the second is set.
-func TestBootTimerDropsWhatWasArmedBefore(t *testing.T) {
+func TestResetBootTimerDropsEarlierInstant(t *testing.T) {
 	b := newBootTimer(t)
 	for range 500 {
 		b.Arm(1)
@@ -67,7 +67,7 @@ func TestBootTimerDropsWhatWasArmedBefore(t *testing.T) {
 	}
 }
 
-func TestBootTimersAreManyAndStopFreesThem(t *testing.T) {
+func TestStopFreesBootTimers(t *testing.T) {
 	var fired sync.WaitGroup
 	for range 200 {
 		b := newBootTimer(t)

@@ -19,7 +19,7 @@ import (
 
 // The texts are gRPC's own: a new version of it that words them differently
 // fails here.
-func TestWhatGRPCSays(t *testing.T) {
+func TestTextsOfGRPC(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func TestWhatGRPCSays(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoneOfIt(t *testing.T) {
+func TestOtherErrorsAreUnchanged(t *testing.T) {
 	for _, err := range []error{
 		nil, context.Canceled,
 		status.Error(codes.Unavailable, "this server is not the active one"),

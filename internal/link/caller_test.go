@@ -119,7 +119,7 @@ func answer(t testing.TB, st clientStream, number uint64) *linkpb.Reply {
 	}
 }
 
-func TestAStreamIsAllowedWhatItsIdentityIs(t *testing.T) {
+func TestStreamHasRightsOfItsIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		notes := &auditRecorder{}
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})
@@ -172,7 +172,7 @@ func TestAStreamIsAllowedWhatItsIdentityIs(t *testing.T) {
 	})
 }
 
-func TestAStreamNeedsAProof(t *testing.T) {
+func TestStreamNeedsCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people()))})
 		// Nothing is sent: that fails where the refusal comes first.
@@ -191,7 +191,7 @@ func TestAStreamNeedsAProof(t *testing.T) {
 // A stream with the id of another identity's session is told that there is none,
 // and nothing that it sent along reaches the session: neither while its own
 // stream is up nor when that is away.
-func TestASessionOfAnotherIdentityIsOutOfReach(t *testing.T) {
+func TestSessionOfOtherIdentityIsNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people()))})
 		ctx, cancel := context.WithCancel(as(context.Background(), "a"))
@@ -235,7 +235,7 @@ func TestASessionOfAnotherIdentityIsOutOfReach(t *testing.T) {
 
 // Streams are ended when the file says other things of their identity, and what
 // is left to them they have in the next one.
-func TestStreamsAreEndedWithTheirRights(t *testing.T) {
+func TestChangedRightsEndStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := access.NewGate(policyOf(t, people()))
 		c := serveWith(t, false, Options{Gate: gate})
@@ -264,7 +264,7 @@ func TestStreamsAreEndedWithTheirRights(t *testing.T) {
 	})
 }
 
-func TestStreamsOfAnIdentityAreLimited(t *testing.T) {
+func TestStreamsPerIdentityAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people()))})
 		for range 2 {
@@ -280,7 +280,7 @@ func TestStreamsOfAnIdentityAreLimited(t *testing.T) {
 }
 
 // A stream that came by a certificate ends with it.
-func TestAStreamEndsWithItsCertificate(t *testing.T) {
+func TestStreamEndsWithCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := access.NewPolicy(access.Entry{Identity: access.NewIdentity("m", access.Limits{}), Certificates: []string{"cn:m"}})
 		if err != nil {
@@ -386,7 +386,7 @@ func TestSilentStreamEndsWithItsCertificate(t *testing.T) {
 }
 
 // What is asked on a stream is decided without an allocation.
-func TestADecisionOnAStreamAllocatesNothing(t *testing.T) {
+func TestStreamDecisionAllocatesNothing(t *testing.T) {
 	gate := access.NewGate(policyOf(t, people()))
 	s := New(cell.New(cell.Options{Clock: clock.System()}), Options{Clock: clock.System(), Gate: gate})
 	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+secretOf("a")))
@@ -406,7 +406,7 @@ func TestADecisionOnAStreamAllocatesNothing(t *testing.T) {
 }
 
 // Who may hold nothing was never granted a token, and cannot push the counter.
-func TestWhoMayHoldNothingTellsNoToken(t *testing.T) {
+func TestTokenReportNeedsHoldRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people()))})
 		cell := recv(t, open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})).Welcome.Cell
@@ -423,7 +423,7 @@ func TestWhoMayHoldNothingTellsNoToken(t *testing.T) {
 
 // Whatever a client does with the numbers of its requests, every grant has its line,
 // with what was granted.
-func TestEveryGrantIsNoted(t *testing.T) {
+func TestEveryGrantIsAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		notes := &auditRecorder{}
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})

@@ -19,7 +19,7 @@ import (
 
 // A call takes up what it has said of its message so far. One that does not come
 // to an end with it is ended; one that waits for its turn is not.
-func TestACallMustSayWhatItWants(t *testing.T) {
+func TestIncompleteCallTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for what, with := range map[string]Options{
 			"without an auth file": {},
@@ -55,7 +55,7 @@ func TestACallMustSayWhatItWants(t *testing.T) {
 
 // Streams that read nothing are cut when too much waits for all of their identity,
 // and what waited is forgotten with them.
-func TestUnreadAnswersOfAnIdentityAreBounded(t *testing.T) {
+func TestUnreadAnswersPerIdentityAreBounded(t *testing.T) {
 	s := &Server{}
 	long := locktable.Refused{Message: strings.Repeat("x", 1<<20)}
 	var all []*outbox
@@ -104,7 +104,7 @@ func TestUnreadAnswersOfAnIdentityAreBounded(t *testing.T) {
 
 // Streams of an identity without the right to hold come and go as fast as they are asked for,
 // and are not worth a line each; those of others are.
-func TestSessionsThatHoldNothingAreNotedSo(t *testing.T) {
+func TestSessionsWithoutHoldRightShareLogLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		notes := &auditRecorder{}
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})
@@ -130,7 +130,7 @@ func TestSessionsThatHoldNothingAreNotedSo(t *testing.T) {
 }
 
 // A holder without a stream learns by its renewals that it is asked to let go, and why.
-func TestRenewalTellsThatALeaseIsToBeLetGo(t *testing.T) {
+func TestRenewalReportsReleaseRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		l, err := c.Acquire(t.Context(), &linkpb.AcquireRequest{Name: "n", TtlNano: int64(time.Minute)})

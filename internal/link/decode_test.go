@@ -40,7 +40,7 @@ func callerOf(t *testing.T, g *access.Gate, who string) *access.Caller {
 
 // An identity whose large messages are being decoded already waits with the next one,
 // on a stream and in a call without one. Its small ones, and others, do not.
-func TestLargeMessagesAreDecodedInTurn(t *testing.T) {
+func TestLargeMessagesOfIdentityAreDecodedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := gated(t)
 		var turns []func()
@@ -105,7 +105,7 @@ func TestLargeMessagesAreDecodedInTurn(t *testing.T) {
 }
 
 // A large call that has waited for its turn for as long as for its message is ended.
-func TestALargeCallWaitsForItsTurnInVain(t *testing.T) {
+func TestLargeCallWithoutTurnTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := gated(t)
 		for range access.DecodingsMax {
@@ -124,7 +124,7 @@ func TestALargeCallWaitsForItsTurnInVain(t *testing.T) {
 }
 
 // What is larger than any message that a client of ours sends is not read.
-func TestMessagesAreBounded(t *testing.T) {
+func TestOversizedMessageIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := gated(t)
 		if _, err := c.Acquire(as(context.Background(), "a"), &linkpb.AcquireRequest{Name: "a/1", Value: make([]byte, bounds.MessageMax)}); status.Code(err) != codes.ResourceExhausted {
@@ -167,7 +167,7 @@ func messagesOf(h *linkpb.Hello) []*linkpb.ClientMessage {
 }
 
 // The largest greeting comes in messages, and is answered when it is whole.
-func TestAGreetingInMessages(t *testing.T) {
+func TestGreetingInSeveralMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		st := attach(t, c, nil)
@@ -185,7 +185,7 @@ func TestAGreetingInMessages(t *testing.T) {
 
 // A greeting whose further messages are not what it announced ends its stream, and
 // gives back the room that it had.
-func TestAGreetingInBadMessages(t *testing.T) {
+func TestInvalidGreetingContinuationEndsStream(t *testing.T) {
 	part := func(held int) *linkpb.ClientMessage {
 		return &linkpb.ClientMessage{Hello: &linkpb.Hello{Held: make([]uint64, held)}}
 	}
@@ -250,7 +250,7 @@ func repeated(m *linkpb.ClientMessage, n int) (all []*linkpb.ClientMessage) {
 
 // A large greeting waits for room that others of its identity have taken, and has it
 // only until it is answered.
-func TestALargeGreetingWaitsForRoom(t *testing.T) {
+func TestLargeGreetingWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := gated(t)
 		give, err := g.Bytes(t.Context(), callerOf(t, g, "a"), access.BytesMax)
@@ -296,7 +296,7 @@ func TestALargeGreetingWaitsForRoom(t *testing.T) {
 }
 
 // Who has gone when its turn comes takes none with it.
-func TestWhoHasGoneGivesItsTurnBack(t *testing.T) {
+func TestGoneCallerReturnsItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := gated(t)
 		s := New(nil, Options{Gate: g})
@@ -335,7 +335,7 @@ func TestCompressedMessagesAreRefused(t *testing.T) {
 
 // What a stream said last is many times as large in memory as on the wire, and not
 // kept while it says nothing.
-func TestAnIdleStreamKeepsNoMessage(t *testing.T) {
+func TestIdleStreamKeepsNoMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		request := acquires(1, func(int) string { return "" })
@@ -373,7 +373,7 @@ type answered []locktable.Answer
 func (a *answered) Receive(_ uint64, x locktable.Answer) { *a = append(*a, x) }
 
 // An acquire of more names than a lease may have does not stand in line with them.
-func TestTooManyNamesAreAnsweredAtTheDoor(t *testing.T) {
+func TestTooManyNamesAreRefusedAtOnce(t *testing.T) {
 	g := access.NewGate(policyOf(t, people()))
 	c := callerOf(t, g, "a")
 	d := &streamCaller{server: New(nil, Options{Gate: g}), caller: c}

@@ -17,7 +17,7 @@ import (
 
 // A client that is kept is let go as soon as it goes, must go, or its certificate is over:
 // not when the time is up for which it would have stayed.
-func TestClientIsKeptNoLongerThanItMayStay(t *testing.T) {
+func TestStandbyWaitEndsWithClientsRights(t *testing.T) {
 	torn := errors.New("the stream is torn")
 	for what, x := range map[string]struct {
 		end  func(d *streamCaller, ended chan<- error, over chan<- struct{})

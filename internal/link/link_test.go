@@ -188,7 +188,7 @@ func TestBrokenStreams(t *testing.T) {
 }
 
 // Who comes and says nothing is no greeting, and takes nobody's server away.
-func TestAStreamThatEndsBeforeItsGreeting(t *testing.T) {
+func TestStreamEndingBeforeGreetingIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		st := attach(t, c, nil)
@@ -204,7 +204,7 @@ func TestAStreamThatEndsBeforeItsGreeting(t *testing.T) {
 	})
 }
 
-func TestARequestThatIsNotKnown(t *testing.T) {
+func TestUnknownRequestIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := attach(t, serve(t, false), &linkpb.ClientMessage{Hello: hello()})
 		recv(t, st)
@@ -229,7 +229,7 @@ func acquires(n int, name func(int) string) []*linkpb.Request {
 }
 
 // What was asked in one message is answered in few, each request once.
-func TestAnswersAreGathered(t *testing.T) {
+func TestAnswersAreBatched(t *testing.T) {
 	const n = 3000
 	st := attach(t, serve(t, false), &linkpb.ClientMessage{Hello: hello()})
 	recv(t, st)
@@ -267,7 +267,7 @@ func TestAnswersAreGathered(t *testing.T) {
 
 // A client that asks and does not read is disconnected, and nobody else waits
 // for it.
-func TestASlowReader(t *testing.T) {
+func TestSlowReaderIsDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		h := hello()
@@ -306,7 +306,7 @@ func TestASlowReader(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsNotActive(t *testing.T) {
+func TestStandbyAnswersUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, true)
 		m := recv(t, attach(t, c, &linkpb.ClientMessage{Hello: hello()}))

@@ -14,7 +14,7 @@ import (
 )
 
 // A message is written into the room of the one before. It repeats nothing of that.
-func TestMessageRepeatsNothingOfTheOneBefore(t *testing.T) {
+func TestReusedMessageHoldsNothingOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		st := attach(t, c, &linkpb.ClientMessage{Hello: hello()})
@@ -68,7 +68,7 @@ func TestMessageRepeatsNothingOfTheOneBefore(t *testing.T) {
 }
 
 // One request of a message that cannot be served does not cost the others of it.
-func TestOtherRequestsOfAMessageAreServed(t *testing.T) {
+func TestRefusedRequestDoesNotAffectOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people()))})
 		st := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})
@@ -95,7 +95,7 @@ func TestOtherRequestsOfAMessageAreServed(t *testing.T) {
 
 // A message may say one thing alone: that requests are finished, or that names are no
 // longer observed.
-func TestMessagesThatAskForNothing(t *testing.T) {
+func TestMessagesWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, false)
 		holder, st := attach(t, c, &linkpb.ClientMessage{Hello: hello()}), attach(t, c, &linkpb.ClientMessage{Hello: hello()})

@@ -27,7 +27,7 @@ func (o *outbox) cut() bool {
 
 // What counts against a stream is what gathers while a portion is being sent, and no
 // portion that was taken before.
-func TestOutboxCountsWhatPilesUp(t *testing.T) {
+func TestOutboxCountsBacklogOnly(t *testing.T) {
 	o := newOutbox()
 	for range 3 {
 		o.Receive(1, large)
@@ -58,7 +58,7 @@ func TestOutboxCountsWhatPilesUp(t *testing.T) {
 
 // A stream for which little waits is not cut for what others of its identity leave
 // unread.
-func TestStreamThatReadsIsNotCutForOthers(t *testing.T) {
+func TestReadingStreamIsNotCutForSiblings(t *testing.T) {
 	s := &Server{}
 	of := func() *outbox {
 		o := newOutbox()
@@ -80,7 +80,7 @@ func TestStreamThatReadsIsNotCutForOthers(t *testing.T) {
 }
 
 // What a stream owes is paid once: as its answers leave, or with its end.
-func TestDebtIsPaidOnce(t *testing.T) {
+func TestUnreadBytesAreReturnedOnce(t *testing.T) {
 	s := &Server{}
 	first, second := newOutbox(), newOutbox()
 	first.budget, second.budget = s.unreadOf("a"), s.unreadOf("a")
@@ -108,7 +108,7 @@ func (s *sink) Send(*linkpb.ServerMessage) error {
 }
 
 // Answers that have been sent are owed no more, although their stream goes on.
-func TestSentAnswersAreOwedNoMore(t *testing.T) {
+func TestSentAnswersLeaveTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{o: Options{Clock: clock.Bubble()}}
 		o := newOutbox()

@@ -152,7 +152,7 @@ type full struct{ auditRecorder }
 func (*full) Writable() bool { return false }
 
 // Where the audit log must be kept and cannot be, streams are granted nothing either.
-func TestStreamIsGrantedNothingWithoutItsAuditLog(t *testing.T) {
+func TestStreamGrantNeedsRequiredAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: &full{}})
 		st := open(t, c, "a", &linkpb.ClientMessage{Hello: hello()})
@@ -169,7 +169,7 @@ func TestStreamIsGrantedNothingWithoutItsAuditLog(t *testing.T) {
 
 // Who tries out which names there are leaves a line for each that may not be read, and
 // is told of the others of the message.
-func TestDeniedObservationIsNoted(t *testing.T) {
+func TestDeniedObservationIsAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		notes := &auditRecorder{}
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people())), Audit: notes})
@@ -195,7 +195,7 @@ func TestDeniedObservationIsNoted(t *testing.T) {
 }
 
 // The limit of an identity's acquires goes with its greeting to the cell.
-func TestStreamHasItsIdentitysLimit(t *testing.T) {
+func TestStreamHasLimitOfItsIdentity(t *testing.T) {
 	i := access.NewIdentity("a", access.Limits{Acquires: 7})
 	if h := (&streamCaller{}).hello(hello(), i); h.QueuedMax != 7 || h.Identity != "a" {
 		t.Errorf("the cell is told %+v", h)

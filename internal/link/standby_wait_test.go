@@ -9,7 +9,7 @@ import (
 
 // A client with patience is kept by a server that is not active, for as long as it
 // says; one without is told at once, and one that goes is not waited for.
-func TestAClientWithPatienceIsKept(t *testing.T) {
+func TestStandbyKeepsPatientClient(t *testing.T) {
 	c := serve(t, true)
 	first := hello()
 	first.WaitNano = int64(300 * time.Millisecond)

@@ -10,7 +10,7 @@ import (
 
 // An answer is noted with the request of its kind, and that request is then done with,
 // although a client may give several requests one number.
-func TestAnswerIsNotedWithItsRequest(t *testing.T) {
+func TestAnswerIsAuditedWithItsRequest(t *testing.T) {
 	w := &auditRecorder{}
 	n := newStreamAudit(w, access.NewIdentity("a", access.Limits{}), "")
 	acquire, release := tries(1, "x").Requests[0], &linkpb.Request{

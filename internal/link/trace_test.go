@@ -8,7 +8,7 @@ import (
 
 // Who asks for a trace gets one, and nobody else: answers are written into the
 // room of earlier ones.
-func TestOnlyWhoAsksIsTraced(t *testing.T) {
+func TestOnlyTracedRequestsAreTraced(t *testing.T) {
 	st := attach(t, serve(t, false), &linkpb.ClientMessage{Hello: hello()})
 	recv(t, st)
 	ask := func(first uint64, traced ...bool) map[uint64]*linkpb.Reply {
@@ -56,7 +56,7 @@ func TestOnlyWhoAsksIsTraced(t *testing.T) {
 }
 
 // Without a stream it is the same: who asks, and nobody else.
-func TestOnlyACallThatAsksIsTraced(t *testing.T) {
+func TestOnlyTracedCallsAreTraced(t *testing.T) {
 	c := serve(t, false)
 	for i, asks := range []bool{false, true, false} {
 		name := string(rune('a' + i))

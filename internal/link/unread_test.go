@@ -48,7 +48,7 @@ func TestUnreadAnswersAreLoggedOnceAMinute(t *testing.T) {
 
 // What a stream that has ended was still to be told is wanted no more, but what the
 // audit log is to have of it.
-func TestAnOutboxThatHasEndedIsGone(t *testing.T) {
+func TestEndedOutboxKeepsOnlyAuditRecords(t *testing.T) {
 	for audited, out := range map[bool]*outbox{false: newOutbox(), true: newOutbox()} {
 		if audited {
 			out.audit = &streamAudit{}

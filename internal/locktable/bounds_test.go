@@ -90,7 +90,7 @@ func TestFinishedRequestsInPortions(t *testing.T) {
 
 // A table that has forgotten tenures cannot tell whose a token from before the
 // ones that it knows is; one that has not can.
-func TestTenuresAreForgotten(t *testing.T) {
+func TestForgottenTenuresHideTokenOrigin(t *testing.T) {
 	table, now := fresh(t)
 	var d Decided
 	told := func(token guard.Token) bool {

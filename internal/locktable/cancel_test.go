@@ -9,7 +9,7 @@ import (
 // A cancel does not wait behind acquires. So a request that waited, is asked
 // again on a new stream and is then given up may be cancelled before it comes:
 // it must not stand in line again, and be granted to nobody.
-func TestCancelledRequestComesAgain(t *testing.T) {
+func TestCancelOvertakesRepeatedRequest(t *testing.T) {
 	table, now, d := New(bounds.DefaultLimits), Now{}, &Decided{}
 	table.Found("c", make([]byte, 32), d)
 	table.Open(1, now.Wall.AddDate(2026, 0, 0), 0, d)

@@ -13,7 +13,7 @@ import (
 
 // A decision returns the names whose listing changed, and for a session's end
 // when that was.
-func TestWhatDecisionsChange(t *testing.T) {
+func TestDecisionsReturnChangedNames(t *testing.T) {
 	s := newShop(bounds.DefaultLimits)
 	session, other := s.attach("a"), s.attach("a")
 	number := uint64(0)

@@ -9,7 +9,7 @@ import (
 // Thousands of shared waiters, all of them held up at a second name by one that
 // they may not pass. Each further one, and whatever happens to the first name,
 // must not walk their queue for each of them: that took minutes, for everybody.
-func TestACrowdOfSharedWaiters(t *testing.T) {
+func TestManySharedWaitersStayCheap(t *testing.T) {
 	const crowd = 4000
 	table, now, d := New(bounds.DefaultLimits), Now{}, &Decided{}
 	table.Found("c", make([]byte, 32), d)
@@ -53,7 +53,7 @@ func TestACrowdOfSharedWaiters(t *testing.T) {
 
 // Of thousands of slots, one that is given back is free at once, and is the next one
 // that is given.
-func TestASlotOfThousandsIsGivenOn(t *testing.T) {
+func TestReturnedSlotIsGrantedNext(t *testing.T) {
 	const slots, back = 2 * goneMin, 5
 	s := newShop(bounds.DefaultLimits)
 	holder := s.attach("")

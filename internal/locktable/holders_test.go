@@ -9,7 +9,7 @@ import (
 
 // The first of many readers is never one that has gone: its fence is the next reader's,
 // and by it a name is held.
-func TestFirstReaderIsNeverOneThatHasGone(t *testing.T) {
+func TestFirstReaderIsNeverAnEndedLease(t *testing.T) {
 	all := make([]*lease, goneMin+1)
 	l := &lock{contention: uncontended}
 	for i := range all {

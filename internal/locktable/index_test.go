@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestIndexFilled: an index that was filled at once goes on as one that was
-// filled name by name.
+// An index that was filled at once goes on as one that was filled name by name.
 func TestIndexFilled(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var all []string

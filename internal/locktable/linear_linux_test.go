@@ -135,7 +135,7 @@ var orders = map[string]func(i, n int) int{
 	"here and there":  func(i, n int) int { return i * 7919 % n },
 }
 
-func TestSharedReleasesAreLinear(t *testing.T) {
+func TestSharedReleasesTakeLinearTime(t *testing.T) {
 	for what, which := range orders {
 		t.Run(what, func(t *testing.T) {
 			linear(t, 12_000, func(t *testing.T, n int) func() {
@@ -157,7 +157,7 @@ func TestSharedReleasesAreLinear(t *testing.T) {
 
 // A shared lease that ends beside others makes room for nobody: who waits is not
 // looked at, neither while an ended session's leases are still being taken out.
-func TestSharedReleasesLeaveTheQueueAlone(t *testing.T) {
+func TestSharedReleasesDoNotScanQueue(t *testing.T) {
 	for what, ending := range map[string]bool{"in peace": false, "while a session ends": true} {
 		t.Run(what, func(t *testing.T) {
 			linear(t, 1000, func(t *testing.T, n int) func() {
@@ -186,7 +186,7 @@ func TestSharedReleasesLeaveTheQueueAlone(t *testing.T) {
 // A name has so many waiters at most: beyond it the list's moving would tell.
 var waitersMax = bounds.DefaultLimits.WaitersPerName
 
-func TestWaitersLeaveInLinearTime(t *testing.T) {
+func TestWaitersCancelInLinearTime(t *testing.T) {
 	for what, which := range orders {
 		t.Run(what, func(t *testing.T) {
 			linear(t, waitersMax/times, func(t *testing.T, n int) func() {
@@ -209,7 +209,7 @@ func TestWaitersLeaveInLinearTime(t *testing.T) {
 
 // Shared waiters that are held up elsewhere leave one by one, by themselves or as
 // their sessions end: what remains of their queue is not walked for each.
-func TestSharedWaitersLeaveInLinearTime(t *testing.T) {
+func TestSharedWaitersCancelInLinearTime(t *testing.T) {
 	for what, which := range orders {
 		for behind, writer := range map[string]bool{"": false, ", before a writer": true} {
 			t.Run(what+behind, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestSharedWaitersLeaveInLinearTime(t *testing.T) {
 
 // The waiters of a session go all at once, with it or with its stream: the queue
 // that they stood in is walked once then, not for each of them.
-func TestACrowdGoesInLinearTime(t *testing.T) {
+func TestWaitersEndInLinearTime(t *testing.T) {
 	for what, c := range map[string]struct {
 		end  Command
 		left int
@@ -267,7 +267,7 @@ func TestACrowdGoesInLinearTime(t *testing.T) {
 
 // While the leases of an ended session are being taken out, a name's holders are
 // looked through for them once, not with each request for the name.
-func TestHoldersAreLookedThroughOnce(t *testing.T) {
+func TestHoldersAreScannedOncePerEndedSession(t *testing.T) {
 	linear(t, 1000, func(t *testing.T, n int) func() {
 		h := newHall()
 		for i := range n {
@@ -332,7 +332,7 @@ func TestFinishedNumbersAreForgottenInLinearTime(t *testing.T) {
 
 // Sessions that observe one name end all at once, with the connection that
 // opened them.
-func TestObserversGoInLinearTime(t *testing.T) {
+func TestObserversEndInLinearTime(t *testing.T) {
 	id := func(i int) ID { return ID{0xfe, byte(i), byte(i >> 8), byte(i >> 16)} }
 	linear(t, 2000, func(_ *testing.T, n int) func() {
 		h := newHall()

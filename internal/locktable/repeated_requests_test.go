@@ -9,7 +9,7 @@ import (
 
 // An acquire that was taken before is no new one: it waits, or it takes the place of
 // one that waits.
-func TestAskedKnowsWhatWaits(t *testing.T) {
+func TestRepeatedAcquireIsRecognized(t *testing.T) {
 	table, d := New(bounds.DefaultLimits), &Decided{}
 	table.Found("test", []byte("secret"), d)
 	wall := time.Unix(1_000_000, 0)

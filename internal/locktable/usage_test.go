@@ -67,7 +67,7 @@ func (s *shop) pass(d time.Duration) {
 // Of everything that somebody can have the table keep, one identity takes up its
 // share at most; another has room then; and what is gone is given back. A table
 // that was rebuilt counts the same.
-func TestOfAllThatIsKeptAnIdentityHasItsShare(t *testing.T) {
+func TestEveryKindOfUseIsLimitedPerIdentity(t *testing.T) {
 	limits := bounds.DefaultLimits
 	limits.TextBytes, limits.Closed, limits.Observers, limits.Finished = 2*4*100, 2*4, 2*4, 2*4
 	name := func(identity string, i int) string { return fmt.Sprintf("%s%0*d", identity, 100-len(identity), i) }
@@ -187,7 +187,7 @@ func (s *shop) same(t *testing.T) {
 
 // What changes often in one turn costs its observers few answers: for the first
 // changes and the last.
-func TestObserversAreToldAFewTimesInATurn(t *testing.T) {
+func TestObserverAnswersPerTurnAreBounded(t *testing.T) {
 	s := newShop(bounds.DefaultLimits)
 	watcher, late, holder := s.attach("a"), s.attach("a"), s.attach("a")
 	s.decide(Observe{Ref: watcher, Session: watcher, Generation: 1, Name: "x"})
@@ -216,7 +216,7 @@ func TestObserversAreToldAFewTimesInATurn(t *testing.T) {
 
 // Who comes in such a turn, and is shown what the others are not, is told of its end
 // even when the others know that already.
-func TestAnObserverThatComesMeanwhileIsToldOfTheEnd(t *testing.T) {
+func TestObserverAddedMidTurnSeesEnd(t *testing.T) {
 	s := newShop(bounds.DefaultLimits)
 	watcher, late, holder := s.attach("a"), s.attach("a"), s.attach("a")
 	s.decide(Observe{Ref: watcher, Session: watcher, Generation: 1, Name: "x"})

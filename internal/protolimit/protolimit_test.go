@@ -18,7 +18,7 @@ func decode(raw []byte, m proto.Message) error {
 
 // Eight MiB of parts of two bytes each are refused, at the top and further down,
 // before room is made for them.
-func TestTinyPartsAreRefused(t *testing.T) {
+func TestManyTinyPartsAreRefused(t *testing.T) {
 	const size = 8 << 20
 	tiny := func(tag byte) []byte { return bytes.Repeat([]byte{tag, 0}, size/2) }
 	// around makes the bytes those of field 1.

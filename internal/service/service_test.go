@@ -190,7 +190,7 @@ func TestWhatEachRightAllows(t *testing.T) {
 }
 
 // An id is a capability for its identity alone: with another it is no id at all.
-func TestAnIdOfAnotherIdentityIsNone(t *testing.T) {
+func TestIDOfOtherIdentityIsNotFound(t *testing.T) {
 	inOffice(t, func(o *office) {
 		session, _, err := o.OpenSession(o.as("a"), time.Minute, "")
 		if err != nil {
@@ -229,7 +229,7 @@ func second[T any](_ T, err error) error { return err }
 
 // A request id is its identity's: another one's finds nothing, and does not hear
 // that there is something.
-func TestARequestIDIsItsIdentitys(t *testing.T) {
+func TestRequestIDOfOtherIdentityIsNotFound(t *testing.T) {
 	inOffice(t, func(o *office) {
 		ask := func(who, name string) (cell.Lease, error) {
 			return o.Acquire(o.as(who), cell.AcquireRequest{Names: []string{name}, TTL: time.Minute, RequestID: "r"})
@@ -253,7 +253,7 @@ func TestARequestIDIsItsIdentitys(t *testing.T) {
 
 // A listing holds what may be read; its pages are whole and tell nothing of the
 // rest.
-func TestPagesOfWhatMayBeRead(t *testing.T) {
+func TestPagesShowReadableNamesOnly(t *testing.T) {
 	inOffice(t, func(o *office) {
 		names := []string{"a", "a/", "a/1", "a/2", "a/3", "a/shared/1", "a0", "b/1", "b/2", "c/1"}
 		for _, n := range names {
@@ -307,7 +307,7 @@ func TestPagesOfWhatMayBeRead(t *testing.T) {
 }
 
 // Who may hold a name and not read it learns that it is held, and not by whom.
-func TestAHolderIsShownToReaders(t *testing.T) {
+func TestHolderIsShownToReadersOnly(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.acquire("a", "a/shared/1")
 		for who, shown := range map[string]bool{"b": false, "a": true, "root": true} {
@@ -323,7 +323,7 @@ func TestAHolderIsShownToReaders(t *testing.T) {
 }
 
 // A lease of several names may be broken by who may break all of them.
-func TestABreakNeedsEveryNameOfTheLease(t *testing.T) {
+func TestBreakNeedsRightForEveryName(t *testing.T) {
 	inOffice(t, func(o *office) {
 		l := o.acquire("root", "a/1", "b/1")
 		for who, expected := range map[string]locktable.Reason{"a": locktable.Denied, "b": locktable.Denied} {
@@ -344,7 +344,7 @@ func TestABreakNeedsEveryNameOfTheLease(t *testing.T) {
 }
 
 // A wait ends when the file says that it may not be.
-func TestAWaitEndsWithItsRight(t *testing.T) {
+func TestWaitEndsWhenRightIsRemoved(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.acquire("root", "a/1")
 		ended := make(chan error, 1)
@@ -380,7 +380,7 @@ func lesser(t testing.TB, who string) *access.Policy {
 
 // A single try that the store does not answer ends with its right, too, and takes
 // nothing with it when the store comes back.
-func TestATryEndsWithItsRight(t *testing.T) {
+func TestTryEndsWhenRightIsRemoved(t *testing.T) {
 	inOffice(t, func(o *office) {
 		for _, stays := range []bool{false, true} {
 			ended := make(chan error, 1)
@@ -417,7 +417,7 @@ func TestATryEndsWithItsRight(t *testing.T) {
 	})
 }
 
-func TestNothingIsGrantedWithoutARequiredLog(t *testing.T) {
+func TestGrantNeedsRequiredAuditLog(t *testing.T) {
 	inOffice(t, func(o *office) {
 		l := o.acquire("a", "a/1")
 		o.ledger.ill = true
@@ -442,7 +442,7 @@ func TestNothingIsGrantedWithoutARequiredLog(t *testing.T) {
 
 func thrice[T, U any](_ T, _ U, err error) error { return err }
 
-func TestAnOpenDeskAsksNobody(t *testing.T) {
+func TestOpenGateGivesAdminRights(t *testing.T) {
 	inOffice(t, func(o *office) {
 		open := access.NewGate(nil)
 		c, err := open.From(t.Context())

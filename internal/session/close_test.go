@@ -21,7 +21,7 @@ func TestSessionLostWhileItIsClosedEndsUnconfirmed(t *testing.T) {
 
 // A reply that comes in one message after the server sent us away is not heard: the
 // request is asked again where it sent us.
-func TestRepliesBehindARedirectAreNotHeard(t *testing.T) {
+func TestRepliesAfterRedirectAreIgnored(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "acquire y")
 	s.hear(&linkpb.ServerMessage{Replies: []*linkpb.Reply{
@@ -36,7 +36,7 @@ func TestRepliesBehindARedirectAreNotHeard(t *testing.T) {
 	}
 }
 
-func TestGreetingWithoutASessionIsNonsense(t *testing.T) {
+func TestGreetingWithoutSessionIsRefused(t *testing.T) {
 	s := start(t, ofTwo())
 	s.hear(&linkpb.ServerMessage{Welcome: &linkpb.Welcome{Cell: "c", TtlNano: int64(3 * time.Second)}})
 	s.takeTurn()
@@ -46,7 +46,7 @@ func TestGreetingWithoutASessionIsNonsense(t *testing.T) {
 }
 
 // Tokens of one cell say nothing about those of another.
-func TestHighestTokenIsOfTheCell(t *testing.T) {
+func TestHighestTokenIsPerCell(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "granted 1 5")
 	s.takeTurn("closed gone")
@@ -63,7 +63,7 @@ func TestHighestTokenIsOfTheCell(t *testing.T) {
 
 // A renewal that was to leave with the asking for a lower TTL is of no account: the
 // message has one that is.
-func TestTTLLoweredInTheTurnOfACheckIsConfirmed(t *testing.T) {
+func TestTTLLoweredDuringCheckIsConfirmed(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "granted 1 5")
 	s.out = nil
@@ -106,7 +106,7 @@ func TestCloseAfterALossGivesTheSessionUp(t *testing.T) {
 
 // A server that says so of a copy has not closed the session: the copy goes on with its
 // leases.
-func TestSessionThatACopyHasIsNotClosed(t *testing.T) {
+func TestSessionMovedToCopyIsNotClosed(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "granted 1 5")
 	s.takeTurn("close")

@@ -12,7 +12,7 @@ import (
 // Nobody is where a server sends us, since it has died: from then on others are
 // told so and may keep us until they take over, but not for so long that we
 // would give them up, or miss that it is back.
-func TestServersMayKeepWhoWasSentNowhere(t *testing.T) {
+func TestDeadRedirectAllowsStandbyWait(t *testing.T) {
 	settings := ofTwo()
 	settings.Servers = []string{"a:1", "b:1"}
 	m := New(settings, clock.Reading{})

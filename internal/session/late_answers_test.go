@@ -8,7 +8,7 @@ import (
 
 // What an older stream still says is not heard, while the next one is dialled and when
 // it is there: neither an answer nor that it has ended.
-func TestOlderStreamIsNotHeard(t *testing.T) {
+func TestOlderStreamIsIgnored(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x")
 	old := s.attempt.ID

@@ -46,7 +46,7 @@ func TestOneAcquireTooManyIsRefused(t *testing.T) {
 
 // A server refuses what lies too far apart: nothing is asked then but what is under
 // way, and it goes on when the one that is behind is answered.
-func TestAcquireFarFromAnUnansweredOneIsRefused(t *testing.T) {
+func TestAcquireBeyondNumberWindowIsRefused(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x") // the server says nothing to it: it has no ticket, and is not moved
 	s.takeTurn(fmt.Sprint("pass ", NumbersMax-2))
@@ -69,7 +69,7 @@ func TestAcquireFarFromAnUnansweredOneIsRefused(t *testing.T) {
 // What becomes due within a moment is done then. Close was late otherwise, when
 // something else (a retry that was due) woke the loop shortly before its time was
 // up; and so was the end of a lease.
-func TestWakeUpIsNotPutOff(t *testing.T) {
+func TestNearlyDueWorkIsDoneAtOnce(t *testing.T) {
 	const soon = 300 * time.Microsecond
 	settings := ofTwo()
 	settings.Servers = []string{"a"}
@@ -117,7 +117,7 @@ func TestTimeOfTheFirstAttempts(t *testing.T) {
 }
 
 // Scripts have one line for the last word to an observer and to a caller. Nobody gets two.
-func TestEverybodyIsAnsweredOnceByClose(t *testing.T) {
+func TestCloseAnswersEveryCallerOnce(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "granted 1 5")
 	s.takeTurn("acquire y", "try z", "check 5", "release 5", "release 5", "ttl 6s", "observe x", "observe x")
@@ -201,7 +201,7 @@ func TestUnsentRequestIsAskedOnceOnTheNextStream(t *testing.T) {
 }
 
 // Servers that send us round in circles at once, and keep nobody, are asked less and less.
-func TestCirclesAreFollowedWithGrowingPauses(t *testing.T) {
+func TestRedirectLoopsBackOff(t *testing.T) {
 	s := start(t, ofTwo())
 	at, asked := 0, 0
 	for ; at < 2000; at++ {
@@ -218,7 +218,7 @@ func TestCirclesAreFollowedWithGrowingPauses(t *testing.T) {
 
 // A check that was to be sent when the stream broke has a renewal of the next stream: one
 // that was never sent is never answered.
-func TestUnsentCheckHasARenewalOfTheNextStream(t *testing.T) {
+func TestUnsentCheckIsRenewedOnNextStream(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "granted 1 5")
 	s.takeTurn("check 5", "down")
@@ -235,7 +235,7 @@ func TestUnsentCheckHasARenewalOfTheNextStream(t *testing.T) {
 }
 
 // A greeting says which number is next, so that the server knows one that was overtaken.
-func TestGreetingSaysWhichNumberIsNext(t *testing.T) {
+func TestGreetingCarriesNextNumber(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "acquire y")
 	s.takeTurn("down")
@@ -247,7 +247,7 @@ func TestGreetingSaysWhichNumberIsNext(t *testing.T) {
 
 // Tenures of one cell say nothing about those of another: the first one there is news,
 // and what failed before it is no reason for pauses.
-func TestTenureIsOfTheCell(t *testing.T) {
+func TestTenureIsPerCell(t *testing.T) {
 	s := open(t, ofTwo())
 	s.m.conn.epoch, s.m.conn.failures = 7, 10
 	s.takeTurn("closed gone")
@@ -261,7 +261,7 @@ func TestTenureIsOfTheCell(t *testing.T) {
 }
 
 // The driver wakes up for all that becomes due, however long the TTL is.
-func TestWakeUpForWhatIsDue(t *testing.T) {
+func TestWakeUpForDueWork(t *testing.T) {
 	opened := func(lines ...string) *script {
 		settings := ofTwo()
 		settings.TTL = time.Hour

@@ -38,7 +38,7 @@ func TestWaiterKeepsItsTicketWhenRenumbered(t *testing.T) {
 
 // Many that wait are moved seldom: each has cost several requests by then. What
 // cannot be moved does not have them looked through again and again.
-func TestManyLongWaitersAreRenumberedSeldom(t *testing.T) {
+func TestLongWaitersAreRenumberedRarely(t *testing.T) {
 	s := open(t, ofTwo())
 	const waiting, asked = 1000, 20_000
 	for i := range waiting {

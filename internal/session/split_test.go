@@ -54,7 +54,7 @@ func TestSplitByBytes(t *testing.T) {
 }
 
 // So are names that are observed, and those that no longer are.
-func TestSplitOfNames(t *testing.T) {
+func TestSplitObservedNames(t *testing.T) {
 	all := make([]string, WatchesMax)
 	for i := range all {
 		all[i] = fmt.Sprintf("%0512d", i)
@@ -148,7 +148,7 @@ func TestGatherKeepsTheOrderOfWatches(t *testing.T) {
 }
 
 // Of what two messages ask for the later one counts, and what it does not ask for stays.
-func TestGatherTakesWhatWasAskedLast(t *testing.T) {
+func TestGatherKeepsLatestRequest(t *testing.T) {
 	got := Gather([]*linkpb.ClientMessage{{Renewal: 2, TtlNano: 6, FinishedBelow: 9}}, &linkpb.ClientMessage{Renewal: 3, TtlNano: 3})
 	got = Gather(got, &linkpb.ClientMessage{Requests: requestsOf(1, nil), FinishedBelow: 4})
 	if m := got[0]; len(got) != 1 || m.Renewal != 3 || m.TtlNano != 3 || m.FinishedBelow != 9 || len(m.Requests) != 1 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Who leaves makes room for who comes in the same turn, and nobody else does.
-func TestWhoLeavesMakesRoom(t *testing.T) {
+func TestEndedWatchMakesRoomInSameTurn(t *testing.T) {
 	s := open(t, ofTwo())
 	for i := range WatchesMax {
 		s.input([]string{"observe", fmt.Sprint("name ", i)})
@@ -33,7 +33,7 @@ func TestWhoLeavesMakesRoom(t *testing.T) {
 }
 
 // Leaving and coming in one turn make one observation, in whichever order.
-func TestWatchesOfOneTurnAreOne(t *testing.T) {
+func TestUnwatchAndWatchInOneTurnAreOne(t *testing.T) {
 	s := open(t, ofTwo())
 	turn := func(lines ...string) {
 		t.Helper()
@@ -70,7 +70,7 @@ func TestWatchesOfOneTurnAreOne(t *testing.T) {
 
 // So many observations are asked for at once as the server can answer; the next
 // one with every answer, or when one that is not answered is given up.
-func TestManyWatchesAreAskedForBitByBit(t *testing.T) {
+func TestWatchesAreRequestedInPortions(t *testing.T) {
 	s := open(t, ofTwo())
 	for i := range WatchesMax {
 		s.input([]string{"observe", fmt.Sprintf("n%04d", i)})
@@ -134,7 +134,7 @@ func TestDeniedWatchesTakeNoRoom(t *testing.T) {
 }
 
 // On a new stream nothing is asked for yet: all is, again.
-func TestUnansweredWatchesAreAskedForAgain(t *testing.T) {
+func TestUnansweredWatchesAreRepeatedOnNewStream(t *testing.T) {
 	s := open(t, ofTwo())
 	for i := range watchesAsked {
 		s.input([]string{"observe", fmt.Sprint("n", i)})
@@ -155,7 +155,7 @@ func TestUnansweredWatchesAreAskedForAgain(t *testing.T) {
 }
 
 // Who leaves in the turn in which the server ends the observation leaves once.
-func TestWatchThatEndsAsItsObserverLeavesIsCountedOnce(t *testing.T) {
+func TestWatchEndedByBothSidesIsCountedOnce(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("observe x")
 	s.takeTurn("unobserve 1", "closed exhausted")

@@ -9,7 +9,7 @@ import (
 
 // What is promised after the store was set back counts: a session that is ended under
 // its holder is found, however the session began.
-func TestPromisesAfterASetBackCount(t *testing.T) {
+func TestGrantsAfterSetBackCount(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(Plan{
 			Seed: seed, Servers: 2, ActiveTTL: time.Second, Names: 1, FaultsEnd: 15 * time.Second, Stop: 20 * time.Second, End: time.Minute,
@@ -35,7 +35,7 @@ func TestPromisesAfterASetBackCount(t *testing.T) {
 
 // What is lost is void: nobody is held to what was promised on the strength of it, as
 // long as a holder may believe in it and no longer.
-func TestLostPromisesAreVoid(t *testing.T) {
+func TestLostGrantsBindOnlyUntilDeadline(t *testing.T) {
 	w := newWorld(Plan{Seed: 1, Servers: 1, ActiveTTL: time.Second})
 	r, id := w.referee, locktable.ID{1}
 	lost, kept := &servedTenure{acked: map[uint64]bool{3: true}}, &servedTenure{}

@@ -18,7 +18,7 @@ import (
 // What is told of names on a full store is what a server would tell that had read the
 // durable log and nothing else, whatever was decided beyond it. Clients come and go,
 // hold, let go and are broken, in an order of chance.
-func TestReadsOnAFullStoreAreDurable(t *testing.T) {
+func TestReadsOnFullStoreShowDurableState(t *testing.T) {
 	pages, refused, observed := 0, 0, 0
 	for seed := range uint64(300) {
 		w := &fullStore{

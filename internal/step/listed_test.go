@@ -11,7 +11,7 @@ import (
 
 // While a store is silent no listing leaves. Pages that show so much are kept and no
 // more, and further ones are refused; what leaves, or is dropped, makes room.
-func TestPagesThatWaitAreBounded(t *testing.T) {
+func TestPendingPagesAreBounded(t *testing.T) {
 	const names, each = bounds.PageMax, 64
 	for _, end := range []string{"confirmed", "full", "gone"} {
 		s := &stepper{t: t, wall: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}

@@ -14,7 +14,7 @@ import (
 // While the store is silent, decided events add up. Callers that acquire with large values
 // and release again, as a cancel does without an answer to the acquire, are held back
 // before very many bytes wait to be sent. They go on when the store does.
-func TestBytesThatAreNotOnTheirWayAreBounded(t *testing.T) {
+func TestUnsentEventBytesAreBounded(t *testing.T) {
 	s := &stepper{t: t, wall: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.run("begin")
 	s.run("advance 1s")

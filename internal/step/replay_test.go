@@ -44,7 +44,7 @@ func (w written) Replay(_ context.Context, chunk, batch func(uint64, []byte) err
 
 // A log that cannot be what tenures of this cell wrote, one after the other, is damaged.
 // What was granted in it cannot be known, so nothing is served from it.
-func TestReplayRefusesALogThatDoesNotFit(t *testing.T) {
+func TestReplayRefusesInconsistentLog(t *testing.T) {
 	wall := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	nonce := store.Nonce{1}
 	c, opening := Found(Founding{Cell: "test-0123456789abcdef", Secret: []byte("secret"), Limits: bounds.DefaultLimits}, 1, nonce, wall, 0)

@@ -23,7 +23,7 @@ func (d *departing) Gone(locktable.Answer) bool {
 
 // While a store says nothing, callers give up and ask again. What they will
 // not hear is not kept for them.
-func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
+func TestAnswersForGoneReceiversAreDropped(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		s := &stepper{t: t}
 		s.run("begin")
@@ -78,7 +78,7 @@ func TestAnswersOfWhoIsGoneAreDropped(t *testing.T) {
 
 // A stream that has answers made on a full store that cannot leave is ended, and
 // others are not.
-func TestAStreamThatHasTooMuchMade(t *testing.T) {
+func TestStreamWithTooManyWaitingAnswersIsClosed(t *testing.T) {
 	s := &stepper{t: t}
 	s.run("begin")
 	s.run("step open a; open quiet")
@@ -118,7 +118,7 @@ func TestAStreamThatHasTooMuchMade(t *testing.T) {
 
 // Answers that wait are looked through when they have doubled, and not with each turn:
 // however many wait, each is looked at a few times.
-func TestWaitingAnswersAreLookedThroughWhenTheyDouble(t *testing.T) {
+func TestWaitingAnswersAreScannedWhenDoubled(t *testing.T) {
 	s := &stepper{t: t}
 	s.run("begin")
 	stays := &departing{}
@@ -140,7 +140,7 @@ func TestWaitingAnswersAreLookedThroughWhenTheyDouble(t *testing.T) {
 
 // On a full store, what can go before the records that are stuck does so, although
 // answers before it were dropped since it was decided where it stands.
-func TestAnswersPassAfterOthersWereDropped(t *testing.T) {
+func TestAnswersPassAfterDrops(t *testing.T) {
 	s := &stepper{t: t}
 	s.run("begin")
 	s.run("step open a")

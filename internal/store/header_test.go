@@ -47,7 +47,7 @@ func TestHeaderOf(t *testing.T) {
 	}
 }
 
-func TestHeaderWantsANonce(t *testing.T) {
+func TestHeaderNeedsNonce(t *testing.T) {
 	raw, _, err := SealBatch(&recordpb.Batch{Epoch: 1, Number: 1, Nonce: []byte("short")})
 	if err != nil {
 		t.Fatal(err)

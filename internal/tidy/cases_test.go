@@ -95,7 +95,7 @@ func TestCasesNameTheirTests(t *testing.T) {
 }
 
 // A case is found in a comment above a test and within one, and nowhere else counts.
-func TestCasesAreFound(t *testing.T) {
+func TestCaseNumbersAreFound(t *testing.T) {
 	const src = "package pawl\n\nimport \"testing\"\n\n// C01, C02: one thing.\nfunc TestA(t *testing.T) {\n\t// C03: another.\n}\n\n// C04 of nobody.\nvar x int\n\n// ABC05 is none.\nfunc TestB(t *testing.T) {}\n"
 	tree, err := Parse(map[string][]byte{"cmd/pawl/a_test.go": []byte(src), "a.go": []byte("// C09: no test.\npackage pawl\n")})
 	if err != nil {

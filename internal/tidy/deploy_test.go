@@ -78,7 +78,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-func TestMisaskedCatchesWhatIsPlanted(t *testing.T) {
+func TestMisaskedCatchesPlantedErrors(t *testing.T) {
 	kinds := map[string]string{"pawl_active": "gauge", "pawl_tenures_total": "counter", "pawl_wait_seconds": "histogram"}
 	for expr, says := range map[string]string{
 		"sum(pawl_active) != 1":                                   "",
@@ -104,7 +104,7 @@ func TestMisaskedCatchesWhatIsPlanted(t *testing.T) {
 }
 
 // The image is built with the Go that the modules ask for.
-func TestImageHasOurGo(t *testing.T) {
+func TestImageUsesOurGoVersion(t *testing.T) {
 	tree := load(t)
 	asked := regexp.MustCompile(`(?m)^go ([0-9]+\.[0-9]+)\.`).FindStringSubmatch(read(t, tree, "go.work"))
 	image := regexp.MustCompile(`(?m)^ARG GO=([0-9]+\.[0-9]+)\.[0-9]+$`).FindStringSubmatch(read(t, tree, "deploy/Containerfile"))

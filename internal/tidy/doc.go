@@ -4,6 +4,7 @@
 // the file and the line:
 //
 //   - arrows: a package imports of ours only what its room may import;
+//   - rooms: ARCHITECTURE.md has a row for every room, with about its lines;
 //   - pure: the lock table, the trust window and the cell's step read no clock,
 //     start no goroutine, use no randomness and range over no map unsorted;
 //   - clock: nothing but internal/clock reads a clock or arms a timer;

@@ -40,9 +40,9 @@ func TestUsersModules(t *testing.T) {
 	}
 }
 
-// TestUsersModulesShowWhatIsAdded gives guard a requirement and looks for it in
+// TestUsersModulesShowAddedRequirement gives guard a requirement and looks for it in
 // its user's graph.
-func TestUsersModulesShowWhatIsAdded(t *testing.T) {
+func TestUsersModulesShowAddedRequirement(t *testing.T) {
 	tree := load(t)
 	ours := t.TempDir()
 	write(t, ours, "guard/go.mod", "module "+modulePath+"/guard\n\ngo 1.26\n\nrequire example.com/driver v1.0.0\n\nreplace example.com/driver => ../driver\n")

@@ -92,7 +92,7 @@ var plants = []planted{
 	{"work left over", "left-over", one("a.go", "package pawl\n\n// TO"+"DO: later\n"), "a comment says"},
 }
 
-func TestRulesCatchWhatIsPlanted(t *testing.T) {
+func TestRulesCatchPlantedViolations(t *testing.T) {
 	find := map[string]func(*Tree) []Finding{}
 	missed := map[string]bool{}
 	for _, r := range rules {
@@ -126,7 +126,7 @@ func TestRulesCatchWhatIsPlanted(t *testing.T) {
 	}
 }
 
-func TestModulesCatchWhatIsPlanted(t *testing.T) {
+func TestModulesCatchPlantedViolations(t *testing.T) {
 	const (
 		work  = "go 1.26\n\nuse ./guard\n\nreplace github.com/pawlproject/pawl/guard v0.0.0 => ./guard\n"
 		guard = "module github.com/pawlproject/pawl/guard\n\ngo 1.26\n"

@@ -276,7 +276,7 @@ func TestManyUnansweredRenewals(t *testing.T) {
 
 // Answers that come in the order of their renewals, ever so many behind, keep the
 // session.
-func TestAnswersFarBehindCount(t *testing.T) {
+func TestLateAnswersInOrderKeepSession(t *testing.T) {
 	var w Window
 	var now clock.Reading
 	w.Ack(w.Send(now), 3*time.Second)

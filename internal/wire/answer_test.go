@@ -161,7 +161,7 @@ func TestPackLosesAndRepeatsNothing(t *testing.T) {
 }
 
 // What an answer weighs is not less than what of it grows with what its client asks for.
-func TestWeightIsThatOfWhatGrows(t *testing.T) {
+func TestWeightCoversVariableParts(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	many := locktable.Granted{Grants: []locktable.Grant{{Name: long}, {Name: long}}}
 	for _, x := range []struct {

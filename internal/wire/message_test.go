@@ -89,14 +89,14 @@ func TestSortKeepsEveryField(t *testing.T) {
 }
 
 // Shared slots are handed on as what they are, for the table to refuse.
-func TestSharedSlotsAreNoMode(t *testing.T) {
+func TestSharedSlotsArePassedToTable(t *testing.T) {
 	if m := Mode(true, 3); m != locktable.Shared {
 		t.Errorf("shared slots are of mode %v, and the table would grant them", m)
 	}
 }
 
 // A request of any kind without a number cannot be answered.
-func TestRequestsHaveNumbers(t *testing.T) {
+func TestRequestWithoutNumberIsRefused(t *testing.T) {
 	for _, r := range []*linkpb.Request{
 		{What: &linkpb.Request_Acquire{}},
 		{What: &linkpb.Request_Release{}},

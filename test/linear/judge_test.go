@@ -25,7 +25,7 @@ func (s *script) add(v verb, o outcome, client int, m mode, token uint64, call, 
 }
 
 // Histories that a lock cannot have are refused, each for one reason.
-func TestBad(t *testing.T) {
+func TestInvalidHistoriesAreRefused(t *testing.T) {
 	for what, write := range map[string]func(s *script){
 		"two holders": func(s *script) {
 			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)
@@ -135,7 +135,7 @@ func TestBad(t *testing.T) {
 }
 
 // Histories that look wrong and are right.
-func TestGood(t *testing.T) {
+func TestUnusualValidHistoriesPass(t *testing.T) {
 	for what, write := range map[string]func(s *script){
 		"handed over inside the release": func(s *script) {
 			s.add(verbAcquire, done, 1, exclusive, 5, 1, 2)

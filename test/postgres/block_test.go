@@ -33,8 +33,7 @@ func (d *database) holds(t *testing.T, f guard.Fence, text string) pgx.Tx {
 	return tx
 }
 
-// TestPausedHolder: the next holder is told that a transaction is in the way, not
-// that its lease is over.
+// The next holder is told that a transaction is in the way, not that its lease is over.
 func TestPausedHolder(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(level), func(t *testing.T) {
@@ -63,9 +62,9 @@ func TestPausedHolder(t *testing.T) {
 	}
 }
 
-// TestWaitedFor: a claim that waited for the old holder's transaction sees what it did,
-// at the first attempt, also where the first snapshot was too old for that.
-func TestWaitedFor(t *testing.T) {
+// A claim that waited for the old holder's transaction sees what it did, at the first
+// attempt, also where the first snapshot was too old for that.
+func TestClaimAfterWaitSeesOldHoldersWork(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(level), func(t *testing.T) {
 			d := fresh(t)
@@ -134,9 +133,8 @@ func TestTerminatePausedHolder(t *testing.T) {
 	}
 }
 
-// TestIdleTimeoutEndsThePausedHolder: the database can do the same unasked. What
-// the holder is told, when it wakes up and commits, is unknown or an error, and
-// its work is not there.
+// The database can do the same unasked. What the holder is told, when it wakes up and
+// commits, is unknown or an error, and its work is not there.
 func TestIdleTimeoutEndsThePausedHolder(t *testing.T) {
 	d := fresh(t)
 	d.mustClaim(t, fence("x", 5))
@@ -158,9 +156,9 @@ func TestIdleTimeoutEndsThePausedHolder(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// TestOnlyWhoIsInsideIsInTheWay: neither who is inside the resource of this name in
-// another database, nor who waits for the same holder.
-func TestOnlyWhoIsInsideIsInTheWay(t *testing.T) {
+// Neither who is inside the resource of this name in another database, nor who waits for
+// the same holder.
+func TestOnlyTransactionsInsideGuardBlock(t *testing.T) {
 	d, old, next := naive(t)
 	elsewhere := fresh(t)
 	other := elsewhere.holds(t, fence("x", 5), "of another database")
@@ -184,9 +182,9 @@ func TestOnlyWhoIsInsideIsInTheWay(t *testing.T) {
 	}
 }
 
-// TestTerminateWhoRaises: a holder that sleeps in the transaction that raised the
-// mark has a token that nobody else can read yet.
-func TestTerminateWhoRaises(t *testing.T) {
+// A holder that sleeps in the transaction that raised the mark has a token that nobody
+// else can read yet.
+func TestTerminateSessionThatRaises(t *testing.T) {
 	d := fresh(t)
 	d.guard = d.guard.Wait(time.Millisecond)
 	paused := d.holds(t, fence("x", 1<<52+5), "late")
@@ -206,8 +204,8 @@ func TestTerminateWhoRaises(t *testing.T) {
 	}
 }
 
-// TestPreparedTransaction: a prepared transaction stays in the guard without a
-// connection, also over a restart of the server.
+// A prepared transaction stays in the guard without a connection, also over a restart of
+// the server.
 func TestPreparedTransaction(t *testing.T) {
 	d, old, next := naive(t)
 	d.guard = d.guard.Wait(time.Millisecond)
@@ -246,8 +244,8 @@ func TestContextEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestWaitKeepsToTheTimeouts: the guard's bound does not stay with the
-// transaction, and the database's own bound holds where the guard has none.
+// The guard's bound does not stay with the transaction, and the database's own bound
+// holds where the guard has none.
 func TestWaitKeepsToTheTimeouts(t *testing.T) {
 	d, old, next := naive(t)
 	old.must(begin, enter5)
@@ -268,8 +266,7 @@ func TestWaitKeepsToTheTimeouts(t *testing.T) {
 	d.mustClaim(t, fence("x", 6))
 }
 
-// TestSeveralResources: two transactions that enter in different orders do not
-// wait for ever.
+// Two transactions that enter in different orders do not wait for ever.
 func TestSeveralResources(t *testing.T) {
 	d, first, second := naive(t)
 	d.mustClaim(t, fence("y", 5))

@@ -82,8 +82,8 @@ func TestBouncer(t *testing.T) {
 	}
 }
 
-// TestBouncerHandsALeakOn: with one connection behind it, pgbouncer gives what a
-// plain SET left there to somebody else, and it is refused as that.
+// With one connection behind it, pgbouncer gives what a plain SET left there to somebody
+// else, and it is refused as that.
 func TestBouncerHandsALeakOn(t *testing.T) {
 	d := through(t, fresh(t), bouncer(t, "transaction", 1), pgx.QueryExecModeSimpleProtocol)
 	d.mustExec(t, `select pawl.enforce('list', 'x')`)
@@ -101,8 +101,8 @@ func TestBouncerHandsALeakOn(t *testing.T) {
 	d.wantList(t, "x", "late", "a")
 }
 
-// TestBouncerInStatementMode: there are no transactions in it, so nothing can be
-// guarded, and the answer is an error and no verdict. Work of one statement can.
+// There are no transactions in it, so nothing can be guarded, and the answer is an error
+// and no verdict. Work of one statement can.
 func TestBouncerInStatementMode(t *testing.T) {
 	real := fresh(t)
 	real.mustClaim(t, fence("x", 5))

@@ -9,10 +9,10 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// TestEnforceWhatIsNoTableOfItsOwn: a partition and a table that inherits are written
-// through their parents, a view has no rows. Nothing is enforced there that would not
-// hold, and what was enforced before stays.
-func TestEnforceWhatIsNoTableOfItsOwn(t *testing.T) {
+// A partition and a table that inherits are written through their parents, a view has no
+// rows. Nothing is enforced there that would not hold, and what was enforced before
+// stays.
+func TestEnforceRefusesPartitionsAndViews(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table events (at int, tenant text) partition by range (at);
 		create table low partition of events for values from (0) to (10);
@@ -36,9 +36,8 @@ func TestEnforceWhatIsNoTableOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestEnforceGoesAllTheWayDown: a partition of a partition is a table that a statement
-// may name.
-func TestEnforceGoesAllTheWayDown(t *testing.T) {
+// A partition of a partition is a table that a statement may name.
+func TestEnforceCoversNestedPartitions(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table events (at int, tenant text) partition by range (at);
 		create table low partition of events for values from (0) to (10) partition by range (at);
@@ -64,10 +63,10 @@ func TestEnforceGoesAllTheWayDown(t *testing.T) {
 	s.must(`insert into lowest values (1, 'x')`, `insert into last values (1, 'x')`)
 }
 
-// TestRowsAreNamedAlikeForAll: what a value looks like as text, and which texts are
-// the same, is no matter of the session or the column. With a holder for each of two
-// spellings of one row, both could write it.
-func TestRowsAreNamedAlikeForAll(t *testing.T) {
+// What a value looks like as text, and which texts are the same, is no matter of the
+// session or the column. With a holder for each of two spellings of one row, both could
+// write it.
+func TestRowNamesDoNotDependOnSession(t *testing.T) {
 	d := fresh(t)
 	for kind, x := range map[string]struct {
 		set, value, resource, other string

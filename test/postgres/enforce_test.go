@@ -84,8 +84,8 @@ func TestEnforce(t *testing.T) {
 	s.must(`update orders set n = 8`)
 }
 
-// TestEnforceSeesALeak: a setting that outlived its transaction, in a pooled
-// connection for instance, is no fence.
+// A setting that outlived its transaction, in a pooled connection for instance, is no
+// fence.
 func TestEnforceSeesALeak(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `select pawl.enforce('list', 'x')`)
@@ -100,8 +100,7 @@ func TestEnforceSeesALeak(t *testing.T) {
 	s.refused("FE002", late) // the setting is now '' and not NULL
 }
 
-// TestEnforceOddNames: names may hold whatever an array's text uses, and
-// the number of a transaction.
+// Names may hold whatever an array's text uses, and the number of a transaction.
 func TestEnforceOddNames(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table other (n int); select pawl.enforce('other', 'other')`)
@@ -118,7 +117,7 @@ func TestEnforceOddNames(t *testing.T) {
 		`select pawl.enter('other', '`+cell+`', 1)`, late)
 }
 
-// TestEnforceRows: rows of many resources in one table.
+// Rows of many resources in one table.
 func TestEnforceRows(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table stock (tenant text, n int); insert into stock values ('a', 1), ('b', 1), (null, 1)`)
@@ -159,8 +158,7 @@ func TestEnforceRows(t *testing.T) {
 	s.refused("FE002", `update stock set n = 3 where tenant = 'a'`) // the rule before still holds
 }
 
-// TestEnforcePartitions: a statement's trigger belongs to the table that the
-// statement names.
+// A statement's trigger belongs to the table that the statement names.
 func TestEnforcePartitions(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create schema "App"; create table "App"."Events" (at int, tenant text) partition by range (at);
@@ -190,8 +188,8 @@ func TestEnforcePartitions(t *testing.T) {
 	s.refused("FE002", `update base set n = 2`)
 }
 
-// TestEnforceAlways: a replica's role and a restore that disables triggers get
-// past a trigger, but not past one that is ENABLE ALWAYS.
+// A replica's role and a restore that disables triggers get past a trigger, but not past
+// one that is ENABLE ALWAYS.
 func TestEnforceAlways(t *testing.T) {
 	d := fresh(t)
 	s := d.session(t)
@@ -221,7 +219,7 @@ func TestEnforceForgery(t *testing.T) {
 	d.wantList(t, "x", "late", "late")
 }
 
-func TestRuleIsOne(t *testing.T) {
+func TestEnforceRefusesInvalidRule(t *testing.T) {
 	d := fresh(t)
 	for _, r := range []pgguard.Rule{{}, {Resource: "x", Column: "resource"}} {
 		wantOnly(t, d.guard.Enforce(t.Context(), "list", r), guard.ErrMalformed)
@@ -233,7 +231,7 @@ func TestRuleIsOne(t *testing.T) {
 	}
 }
 
-// TestLibraryUnderEnforce: what InTx does passes, in one round trip as well.
+// What InTx does passes, in one round trip as well.
 func TestLibraryUnderEnforce(t *testing.T) {
 	d := fresh(t)
 	if err := d.guard.Enforce(t.Context(), "list", pgguard.Rule{Column: "resource"}); err != nil {
@@ -259,9 +257,8 @@ func TestLibraryUnderEnforce(t *testing.T) {
 	wantNone(t, err)
 }
 
-// TestWatched: where nothing is enforced enter leaves nothing behind, not even a
-// transaction number; from the first Enforce on it does, also for a mark that is
-// raised at that moment.
+// Where nothing is enforced enter leaves nothing behind, not even a transaction number;
+// from the first Enforce on it does, also for a mark that is raised at that moment.
 func TestWatched(t *testing.T) {
 	d, old, next := naive(t)
 	d.mustExec(t, `create table source (n int)`)
@@ -293,8 +290,7 @@ func TestWatched(t *testing.T) {
 	old.must(begin, `select pawl.enter('x', '`+cell+`', 7)`, nothingLeft, commit)
 }
 
-// TestWatchedUnderAnOldSnapshot: a mark that is opened by a snapshot older than the
-// rule is watched all the same.
+// A mark that is opened by a snapshot older than the rule is watched all the same.
 //
 //  1. Enforce has made its triggers, and has not committed.
 //  2. A transaction with a snapshot from before opens the resource, and waits for it.

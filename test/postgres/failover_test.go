@@ -38,9 +38,8 @@ func (d *database) wantMark(t *testing.T, resource string, seen guard.Token) {
 	}
 }
 
-// TestSynchronousFailoverKeepsTheMark: a claim is answered when the standby has it,
-// so its caller may go on at the new primary, and the old holder is refused
-// there.
+// A claim is answered when the standby has it, so its caller may go on at the new
+// primary, and the old holder is refused there.
 func TestSynchronousFailoverKeepsTheMark(t *testing.T) {
 	p := streaming(t, true)
 	waits := []string{"on", "remote_apply"}
@@ -67,8 +66,8 @@ func TestSynchronousFailoverKeepsTheMark(t *testing.T) {
 	d.mustClaim(t, fence("on", 7))
 }
 
-// TestClaimWaitsForTheStandby: also where the session is content with less, and
-// where the mark is there already but its commit was never waited for to the end.
+// Also where the session is content with less, and where the mark is there already but
+// its commit was never waited for to the end.
 func TestClaimWaitsForTheStandby(t *testing.T) {
 	p := streaming(t, true)
 	claim := func(d *database, f guard.Fence) func() error {
@@ -131,8 +130,7 @@ func TestClaimWaitsForTheStandby(t *testing.T) {
 	wantOnly(t, next.append(t.Context(), fence("x", 5), "late"), guard.ErrStale)
 }
 
-// TestClaimRaisesTheSettingForItself: to on where it is less, and no longer than
-// its transaction.
+// To on where it is less, and no longer than its transaction.
 func TestClaimRaisesTheSettingForItself(t *testing.T) {
 	d := fresh(t)
 	s := d.session(t)
@@ -156,12 +154,11 @@ func TestClaimRaisesTheSettingForItself(t *testing.T) {
 	}
 }
 
-// TestACancelledWaitIsUnknown: cancelling a commit that waits for the standby
-// (pg_cancel_backend, Ctrl-C in psql) makes it succeed, with a warning. It is then on
-// the primary alone. A claim is never answered by that; the work is where the pool's
-// connections tell of it, and counts as committed where they do not, as by SQL: a
-// hole, and PostgreSQL's.
-func TestACancelledWaitIsUnknown(t *testing.T) {
+// Cancelling a commit that waits for the standby (pg_cancel_backend, Ctrl-C in psql)
+// makes it succeed, with a warning. It is then on the primary alone. A claim is never
+// answered by that; the work is where the pool's connections tell of it, and counts as
+// committed where they do not, as by SQL: a hole, and PostgreSQL's.
+func TestCancelledStandbyWaitIsUnknown(t *testing.T) {
 	p := streaming(t, true)
 	d := p.first
 	notices := 0
@@ -212,9 +209,8 @@ func TestACancelledWaitIsUnknown(t *testing.T) {
 	wantOnly(t, next.append(t.Context(), fence("x", 5), "later"), guard.ErrStale)
 }
 
-// TestOldPrimaryAloneAnswersNoCommit: where the standby is synchronous, a primary
-// that goes on beside the promoted one tells nobody that a commit succeeded, and
-// shows none of it; until it is restarted.
+// Where the standby is synchronous, a primary that goes on beside the promoted one tells
+// nobody that a commit succeeded, and shows none of it; until it is restarted.
 func TestOldPrimaryAloneAnswersNoCommit(t *testing.T) {
 	p := streaming(t, true)
 	old := p.first

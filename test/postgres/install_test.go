@@ -18,7 +18,7 @@ func (d *database) asRole(t *testing.T, role string) string {
 	return strings.Replace(d.dsn, "user=postgres", "user="+role, 1)
 }
 
-func TestInstallAtOnce(t *testing.T) {
+func TestConcurrentInstalls(t *testing.T) {
 	d := bare(t)
 	var wg sync.WaitGroup
 	for range 20 {
@@ -37,7 +37,7 @@ func TestInstallAtOnce(t *testing.T) {
 	wantOnly(t, d.guard.Claim(t.Context(), fence("x", 7)), guard.ErrStale)
 }
 
-// TestInstallOfAnotherVersion: a newer one is left alone, an older one replaced.
+// A newer one is left alone, an older one replaced.
 func TestInstallOfAnotherVersion(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `comment on table pawl.guard is 'pawl guard, version 99'`)
@@ -73,7 +73,7 @@ func TestInstallWithoutRights(t *testing.T) {
 
 // A role that may make a schema could make the guard's before a role with more rights
 // installs it, and would own what runs with those rights.
-func TestNothingIsInstalledOverWhatWasPlanted(t *testing.T) {
+func TestInstallRefusesForeignSchema(t *testing.T) {
 	for name, plant := range map[string]string{
 		"the schema":    `create schema pawl authorization planter`,
 		"a table of it": `create schema pawl; create table pawl.guard_offset (); alter table pawl.guard_offset owner to planter`,
@@ -94,8 +94,8 @@ func TestNothingIsInstalledOverWhatWasPlanted(t *testing.T) {
 	}
 }
 
-// TestWriterRole: a role needs to be let in, can then enter and look, and cannot
-// move a mark in any other way.
+// A role needs to be let in, can then enter and look, and cannot move a mark in any
+// other way.
 func TestWriterRole(t *testing.T) {
 	d := fresh(t)
 	dsn := d.asRole(t, "granted_writer")
@@ -138,9 +138,8 @@ func TestWriterRole(t *testing.T) {
 	}
 }
 
-// TestWhoMayLookMayNotRaise: the schema and its tables may be shown to a role that is
-// not let in, for a dashboard.
-func TestWhoMayLookMayNotRaise(t *testing.T) {
+// The schema and its tables may be shown to a role that is not let in, for a dashboard.
+func TestReadRightDoesNotRaise(t *testing.T) {
 	d := fresh(t)
 	dsn := d.asRole(t, "looker")
 	d.mustClaim(t, fence("x", 5))
@@ -158,9 +157,9 @@ func TestWhoMayLookMayNotRaise(t *testing.T) {
 	}
 }
 
-// TestDefinerIsNotLed: the functions run with their owner's rights and must not
-// find anything that the caller put in the way.
-func TestDefinerIsNotLed(t *testing.T) {
+// The functions run with their owner's rights and must not find anything that the caller
+// put in the way.
+func TestFunctionsIgnoreCallersSearchPath(t *testing.T) {
 	d := fresh(t)
 	dsn := d.asRole(t, "tricky_writer")
 	if err := d.guard.Grant(t.Context(), "tricky_writer"); err != nil {
@@ -194,8 +193,8 @@ func TestDefinerIsNotLed(t *testing.T) {
 	}
 }
 
-// TestTableKeepsItself: deleting or lowering a mark by hand opens the door to an
-// old holder, so it takes more than a statement.
+// Deleting or lowering a mark by hand opens the door to an old holder, so it takes more
+// than a statement.
 func TestTableKeepsItself(t *testing.T) {
 	d := fresh(t)
 	d.mustClaim(t, fence("x", 8))
@@ -220,8 +219,8 @@ func TestTableKeepsItself(t *testing.T) {
 	d.mustClaim(t, other)
 }
 
-// TestIgnoredMark: where somebody else's trigger swallows the mark, the answer is
-// an error and no verdict.
+// Where somebody else's trigger swallows the mark, the answer is an error and no
+// verdict.
 func TestIgnoredMark(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create function swallow() returns trigger language plpgsql as $$ begin return null; end $$;
@@ -236,9 +235,8 @@ func TestIgnoredMark(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// TestOutOfBoundsInSQL: functions called by hand have the same
-// bounds.
-func TestOutOfBoundsInSQL(t *testing.T) {
+// Functions called by hand have the same bounds.
+func TestSQLFunctionsCheckBounds(t *testing.T) {
 	s := fresh(t).session(t)
 	for call, want := range map[string]string{
 		`enter('x', 'c', 0)`:                           "FE002",

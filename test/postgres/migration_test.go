@@ -4,9 +4,9 @@ package postgres
 
 import "testing"
 
-// TestMigrations: what the guide says of migrations and seeds on enforced tables.
-// Changes of the table pass; a write needs a fence, or a transaction of the
-// table's own role that lifts the rule, which lets nobody else in meanwhile.
+// What the guide says of migrations and seeds on enforced tables. Changes of the table
+// pass; a write needs a fence, or a transaction of the table's own role that lifts the
+// rule, which lets nobody else in meanwhile.
 func TestMigrations(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table ledger (id int primary key, n int); insert into ledger values (1, 1);

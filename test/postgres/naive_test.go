@@ -39,7 +39,7 @@ func TestUpsertAloneMakesOneHolderTakeTurns(t *testing.T) {
 	first.must(commit)
 }
 
-func TestKeyShareIsAHole(t *testing.T) {
+func TestKeyShareLockIsUnsafe(t *testing.T) {
 	d, old, next := naive(t)
 	old.must(begin, `select token from mark where resource = 'x' and token = 5 for key share`)
 	next.must(raise) // is not held back
@@ -78,8 +78,8 @@ func TestShareThenUpdateDeadlocks(t *testing.T) {
 	second.must(commit)
 }
 
-// TestRowLocksLetHoldersOvertake: a claim that waits to raise the mark can be kept
-// waiting for ever by transactions of the old holder that overlap.
+// A claim that waits to raise the mark can be kept waiting for ever by transactions of
+// the old holder that overlap.
 func TestRowLocksLetHoldersOvertake(t *testing.T) {
 	d, old, next := naive(t)
 	another := d.session(t)
@@ -103,7 +103,7 @@ func TestRowLocksLetHoldersOvertake(t *testing.T) {
 	wantEnd(t, behind, "FE001")
 }
 
-func TestPlainReadIsAHole(t *testing.T) {
+func TestPlainReadIsUnsafe(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			d, old, next := naive(t)
@@ -125,8 +125,8 @@ func TestPlainReadIsAHole(t *testing.T) {
 	}
 }
 
-// TestAdvisoryLockAndPlainReadIsAHole: the snapshot is older than the lock.
-func TestAdvisoryLockAndPlainReadIsAHole(t *testing.T) {
+// The snapshot is older than the lock.
+func TestAdvisoryLockAndPlainReadIsUnsafe(t *testing.T) {
 	d, old, next := naive(t)
 	old.must(beginRepeatable, `select 1`)
 	next.must(begin, `select pg_advisory_xact_lock(1)`, raise, young, commit)
@@ -143,9 +143,8 @@ func TestAdvisoryLockAndPlainReadIsAHole(t *testing.T) {
 	old.refused("40001", enter5)
 }
 
-// TestRaisingUnderAnOldSnapshotIsAHole: the new holder has waited for the old
-// one, and does not see what it did.
-func TestRaisingUnderAnOldSnapshotIsAHole(t *testing.T) {
+// The new holder has waited for the old one, and does not see what it did.
+func TestRaisingUnderOldSnapshotIsUnsafe(t *testing.T) {
 	d, old, next := naive(t)
 	const seesLate = `do $$ begin if not exists (select from list where text = 'late') then raise 'not seen'; end if; end $$`
 	old.must(begin, `select token from mark where token >= 5 for share`, late)
@@ -178,9 +177,8 @@ func TestCommitBetweenSnapshotAndLock(t *testing.T) {
 	next.refused("FE005", beginRepeatable, young, enter6)
 }
 
-// TestSavepointIsAHole: the lock goes with the savepoint. Only the trigger
-// notices.
-func TestSavepointIsAHole(t *testing.T) {
+// The lock goes with the savepoint. Only the trigger notices.
+func TestLockInSavepointIsUnsafe(t *testing.T) {
 	d, old, _ := naive(t)
 	steps := []string{begin, `savepoint s`, enter5, `rollback to s`}
 	old.must(steps...)
@@ -201,9 +199,9 @@ func TestSavepointIsAHole(t *testing.T) {
 	old.must(begin, enter6, `savepoint s`, enter6, `rollback to s`, late, commit)
 }
 
-// TestRaisedBetweenLookAndLock stretches the moment between the first look at the
+// TestMarkRaisedBetweenReadAndLock stretches the moment between the first look at the
 // mark and the lock, which is why enter looks twice.
-func TestRaisedBetweenLookAndLock(t *testing.T) {
+func TestMarkRaisedBetweenReadAndLock(t *testing.T) {
 	d, old, next := naive(t)
 	d.mustExec(t, `create or replace function pawl.lock_key(resource text) returns bigint language plpgsql as $$ begin
 		if current_setting('test.slow', true) = 'on' then perform pg_advisory_xact_lock(1); end if;

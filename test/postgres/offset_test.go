@@ -22,8 +22,8 @@ func (d *database) step(ctx context.Context, f guard.Fence, key string, prev, ne
 	})
 }
 
-// TestOffsetEnters: a transaction that begins with an offset is as guarded as
-// one that enters, and a refusal ends it.
+// A transaction that begins with an offset is as guarded as one that enters, and a
+// refusal ends it.
 func TestOffsetEnters(t *testing.T) {
 	d := fresh(t)
 	if err := d.step(t.Context(), fence("x", 8), "p", 0, 1, "a"); err != nil {
@@ -47,9 +47,9 @@ func TestOffsetEnters(t *testing.T) {
 	}
 }
 
-// TestOffsetAtOnce: two that move from the same place, at the first move and
-// later: one does, the other is told where it stands.
-func TestOffsetAtOnce(t *testing.T) {
+// Two that move from the same place, at the first move and later: one does, the other is
+// told where it stands.
+func TestConcurrentOffsetMoves(t *testing.T) {
 	d, first, second := naive(t)
 	const move = `select pawl.move_offset('x', '` + cell + `', 5, 'p', `
 	for _, step := range []string{move + `0, 1)`, move + `1, 2)`} {

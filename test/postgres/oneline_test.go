@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOneStatement: work of one statement, without BEGIN, in one round trip.
+// Work of one statement, without BEGIN, in one round trip.
 func TestOneStatement(t *testing.T) {
 	const held5 = `(select pawl.held('x', '` + cell + `', 5))`
 	for name, work := range map[string]string{
@@ -41,7 +41,7 @@ func TestOneStatement(t *testing.T) {
 	}
 }
 
-// TestOneStatementOnTheRow: the same with nothing but a row that is locked.
+// The same with nothing but a row that is locked.
 func TestOneStatementOnTheRow(t *testing.T) {
 	d, old, next := naive(t)
 	d.mustExec(t, `insert into list (resource, text) values ('x', 'early')`)
@@ -54,7 +54,7 @@ func TestOneStatementOnTheRow(t *testing.T) {
 	d.wantList(t, "x", "early")
 }
 
-// TestEnterLetsReadOnlyIn: under READ COMMITTED an equal fence writes nothing.
+// Under READ COMMITTED an equal fence writes nothing.
 func TestEnterLetsReadOnlyIn(t *testing.T) {
 	_, old, next := naive(t)
 	old.must(`begin read only`, enter5, `select * from list`, commit)

@@ -18,8 +18,8 @@ import (
 	"github.com/pawlproject/pawl/internal/testpostgres"
 )
 
-// C84. TestBackendKilledAtCommit: whatever ends the backend while the answer to the
-// commit is awaited, the outcome is unknown, whether it landed or not.
+// C84: whatever ends the backend while the answer to the commit is awaited, the outcome
+// is unknown, whether it landed or not.
 func TestBackendKilledAtCommit(t *testing.T) {
 	d := fresh(t)
 	// The commit runs a deferred trigger, which waits for a lock that we hold.
@@ -93,7 +93,7 @@ func TestServerKilledAtCommit(t *testing.T) {
 	}
 }
 
-// TestCommitRefused: what the database itself says about a commit is certain.
+// What the database itself says about a commit is certain.
 func TestCommitRefused(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table child (parent bigint references list deferrable initially deferred)`)
@@ -119,7 +119,7 @@ func TestCommitRefused(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// TestSerializationFailureAtCommit is busy and certain.
+// A serialization failure at commit is ErrBusy, and its outcome is certain.
 func TestSerializationFailureAtCommit(t *testing.T) {
 	d := fresh(t)
 	d.guard = d.guard.Isolation(pgx.Serializable)
@@ -141,8 +141,8 @@ func TestSerializationFailureAtCommit(t *testing.T) {
 	}
 }
 
-// TestCommitIsNotInterrupted: a context that ends while the commit is under way
-// does not make a known outcome unknown.
+// A context that ends while the commit is under way does not make a known outcome
+// unknown.
 func TestCommitIsNotInterrupted(t *testing.T) {
 	d := fresh(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +163,7 @@ func TestCommitIsNotInterrupted(t *testing.T) {
 	d.wantList(t, "x", "a")
 }
 
-// TestFunctionEndsTheTransactionBySQL: the driver's own way is the contract's.
+// The driver's own way is the contract's.
 func TestFunctionEndsTheTransactionBySQL(t *testing.T) {
 	wantOnly(t, fresh(t).guard.InTx(t.Context(), fence("x", 7), func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), `commit`)
@@ -171,8 +171,7 @@ func TestFunctionEndsTheTransactionBySQL(t *testing.T) {
 	}), guard.ErrUnknown)
 }
 
-// TestRefusalKeepsTheConnection: a zombie that tries again and again does not
-// make the database open connections.
+// A zombie that tries again and again does not make the database open connections.
 func TestRefusalKeepsTheConnection(t *testing.T) {
 	d := open(t, fresh(t).dsn, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	d.mustClaim(t, fence("x", 8))
@@ -184,8 +183,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// TestRefusedEnterEndsTheTransaction: a caller that ignores the error cannot
-// commit all the same.
+// A caller that ignores the error cannot commit all the same.
 func TestRefusedEnterEndsTheTransaction(t *testing.T) {
 	d := fresh(t)
 	d.mustClaim(t, fence("x", 8))
@@ -207,7 +205,7 @@ func TestRefusedEnterEndsTheTransaction(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// TestNoServer: nothing was sent, so nothing took effect.
+// Nothing was sent, so nothing took effect.
 func TestNoServer(t *testing.T) {
 	d := open(t, "host="+t.TempDir()+" user=nobody")
 	err := d.append(t.Context(), fence("x", 7), "a")

@@ -74,10 +74,9 @@ func (d *database) psql(t *testing.T, f guard.Fence, sql string) {
 	}
 }
 
-// TestSQLOfThePage: every statement of the guide runs as it stands there, and its
-// blocks do what they are there for, also where the database's own level is a stricter
-// one.
-func TestSQLOfThePage(t *testing.T) {
+// Every statement of the guide runs as it stands there, and its blocks do what they are
+// there for, also where the database's own level is a stricter one.
+func TestDocumentedSQL(t *testing.T) {
 	blocks, lines := pageSQL(t)
 	if len(blocks) < 2 || len(lines) < 8 {
 		t.Fatalf("the page has %q and %q", blocks, lines)

@@ -15,9 +15,9 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// TestManySharers: the transactions of one holder are open at once, as many as
-// there are connections; a claim comes through while the old holder goes on
-// beginning new ones; and afterwards none of them commits.
+// The transactions of one holder are open at once, as many as there are connections; a
+// claim comes through while the old holder goes on beginning new ones; and afterwards
+// none of them commits.
 func TestManySharers(t *testing.T) {
 	const sharers = 30
 	d := fresh(t)
@@ -75,9 +75,8 @@ func (d *database) insists(ctx context.Context, f guard.Fence, text string) erro
 	}
 }
 
-// TestHoldersThatRaiseAtOnce: the first transactions of a holder, without a
-// claim, do not lock each other out.
-func TestHoldersThatRaiseAtOnce(t *testing.T) {
+// The first transactions of a holder, without a claim, do not lock each other out.
+func TestConcurrentFirstTransactionsDoNotDeadlock(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		d := fresh(t)
 		d.guard = d.guard.Isolation(level)

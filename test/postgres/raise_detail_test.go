@@ -13,8 +13,8 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// TestInstallSaysNothing: while the guard is installed for the first time psql
-// prints no notices, which would read like failures.
+// While the guard is installed for the first time psql prints no notices, which would
+// read like failures.
 func TestInstallSaysNothing(t *testing.T) {
 	d := bare(t)
 	config, err := pgx.ParseConfig(d.dsn)
@@ -39,9 +39,8 @@ func TestInstallSaysNothing(t *testing.T) {
 	}
 }
 
-// TestWithoutAFenceOneIsToldHow: a statement by hand on a guarded table is answered with
-// what to begin with.
-func TestWithoutAFenceOneIsToldHow(t *testing.T) {
+// A statement by hand on a guarded table is answered with what to begin with.
+func TestUnfencedStatementErrorSaysWhatToDo(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table whole (id int); create table each (id text);
 		select pawl.enforce('whole', 'o''clock'); select pawl.enforce_rows('each', 'id')`)
@@ -59,8 +58,8 @@ func TestWithoutAFenceOneIsToldHow(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotConnectIsNotSentToAdmit: that right is not the guard's to give.
-func TestWhoMayNotConnectIsNotSentToAdmit(t *testing.T) {
+// That right is not the guard's to give.
+func TestConnectRightIsNotAdvisedAway(t *testing.T) {
 	d := fresh(t)
 	outside := open(t, d.asRole(t, "outside"))
 	d.mustExec(t, `revoke connect on database `+d.Config().ConnConfig.Database+` from public`)

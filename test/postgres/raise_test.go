@@ -55,7 +55,7 @@ func TestRaiseRefusedWhenHolderCommitsAfterSnapshot(t *testing.T) {
 
 // Two cells that open one resource at once, with the same token: the mark is the
 // first's, and nobody of the second is let in. Both have looked before there was one.
-func TestCellsThatOpenOneResourceAtOnce(t *testing.T) {
+func TestConcurrentOpensOfTwoCells(t *testing.T) {
 	d, first, second := naive(t)
 	enter := func(cell string) string { return "select pawl.enter('new', '" + cell + "', 5)" }
 	first.must(begin, enter(cell))

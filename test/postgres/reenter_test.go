@@ -12,9 +12,9 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// TestDatabasesOwnLevel: where a stricter level is the database's default, which
-// the guard is not told, a transaction is under the mark or refused all the same,
-// raises it without a claim, and holds the next claim up until it is over.
+// Where a stricter level is the database's default, which the guard is not told, a
+// transaction is under the mark or refused all the same, raises it without a claim, and
+// holds the next claim up until it is over.
 func TestDatabasesOwnLevel(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		setup := fresh(t)
@@ -53,10 +53,9 @@ func TestDatabasesOwnLevel(t *testing.T) {
 	}
 }
 
-// TestReenterReadsTheMarkAfterItsLock: the snapshot that shows the mark to reenter is
-// younger than its lock. A raise that is under way when the transaction begins, and
+// The snapshot that shows the mark to reenter is younger than its lock. A raise that is under way when the transaction begins, and
 // commits before the lock is taken, refuses it.
-func TestReenterReadsTheMarkAfterItsLock(t *testing.T) {
+func TestReenterReadsMarkAfterLock(t *testing.T) {
 	d := fresh(t)
 	d.mustClaim(t, fence("x", 5))
 	raiser, err := d.Begin(t.Context())
@@ -77,8 +76,7 @@ func TestReenterReadsTheMarkAfterItsLock(t *testing.T) {
 	}
 }
 
-// TestClientEncoding: a resource outside of ASCII is the same one whatever
-// encoding the connection speaks.
+// A resource outside of ASCII is the same one whatever encoding the connection speaks.
 func TestClientEncoding(t *testing.T) {
 	setup := fresh(t)
 	latin := open(t, setup.dsn, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["client_encoding"] = "LATIN1" })

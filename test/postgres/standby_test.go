@@ -100,8 +100,8 @@ func followIn(s *testpostgres.Server, dir, name string) (*testpostgres.Server, e
 	return standby, standby.Run()
 }
 
-// TestNothingIsLeftOfAServerThatDoesNotStart: of a standby neither.
-func TestNothingIsLeftOfAServerThatDoesNotStart(t *testing.T) {
+// Of a standby neither.
+func TestFailedServerStartLeavesNothing(t *testing.T) {
 	wholly(t)
 	folders := t.TempDir()
 	t.Setenv("TMPDIR", folders)

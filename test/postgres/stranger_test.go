@@ -13,7 +13,7 @@ import (
 // Advisory locks are open to every role that may connect. One
 // without any right to the guard can hold claims up by them, and is named; it lets
 // no new transaction in, and those that have entered go on.
-func TestAStrangerIsInTheWay(t *testing.T) {
+func TestForeignAdvisoryLockBlocksClaim(t *testing.T) {
 	d := fresh(t)
 	d.guard = d.guard.Wait(time.Millisecond)
 	d.mustClaim(t, fence("x", 5))

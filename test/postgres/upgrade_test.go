@@ -74,9 +74,9 @@ func versionOneOf(t *testing.T) old {
 	return o
 }
 
-// TestUpgradeMakesWhatIsInstalledAnew: each earlier version brought up to date is, to
-// the last function, what is made where nothing was.
-func TestUpgradeMakesWhatIsInstalledAnew(t *testing.T) {
+// Each earlier version brought up to date is, to the last function, what is made where
+// nothing was.
+func TestUpgradeMatchesFreshInstall(t *testing.T) {
 	const catalog = `
 		select 'function ' || pg_get_functiondef(p.oid) || coalesce(array_to_string(p.proacl, ','), '') from pg_proc p
 			where p.pronamespace = 'pawl'::regnamespace
@@ -141,8 +141,8 @@ func TestUpgradeLeavesStricterTriggersAlone(t *testing.T) {
 	}
 }
 
-// TestUpgradeKeepsOldClients: marks, offsets, rights and enforced tables stay, and
-// programs with the library of version 1 go on, on the connections they have.
+// Marks, offsets, rights and enforced tables stay, and programs with the library of
+// version 1 go on, on the connections they have.
 func TestUpgradeKeepsOldClients(t *testing.T) {
 	o := versionOneOf(t)
 	w := o.as(t, o.writer)
@@ -223,9 +223,8 @@ func wantForbidden(t *testing.T, err error, words ...string) {
 	}
 }
 
-// TestUpgradeUnderRunningWriters: holders work on while the guard is upgraded, none
-// is failed or held up by it, nor is it by one that sleeps inside a transaction; and
-// at no moment does an old token pass.
+// Holders work on while the guard is upgraded, none is failed or held up by it, nor is
+// it by one that sleeps inside a transaction; and at no moment does an old token pass.
 func TestUpgradeUnderRunningWriters(t *testing.T) {
 	o := versionOneOf(t)
 	before := o.count(t, `select count(*) from list`)

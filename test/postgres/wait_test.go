@@ -30,10 +30,10 @@ var inTheWay = map[string][]string{
 	"the mark changed by hand":    {`update pawl.guard set raised = now()`},
 }
 
-// TestWaitBoundsAllThatAClaimWaitsFor: whatever is in the way, a claim is told so
-// when its wait has passed, is told who it is, and changes nothing. Each wait is 1 ms,
-// and what waits without a bound meets the end of the test's context.
-func TestWaitBoundsAllThatAClaimWaitsFor(t *testing.T) {
+// Whatever is in the way, a claim is told so when its wait has passed, is told who it
+// is, and changes nothing. Each wait is 1 ms, and what waits without a bound meets the
+// end of the test's context.
+func TestClaimWaitIsBounded(t *testing.T) {
 	for what, statements := range inTheWay {
 		t.Run(what, func(t *testing.T) {
 			d := fresh(t)
@@ -86,8 +86,8 @@ func TestWaitBoundsAllThatAClaimWaitsFor(t *testing.T) {
 	}
 }
 
-// TestUnseenMarkWrittenByHand: two rows of one name wait for each other at the index.
-func TestUnseenMarkWrittenByHand(t *testing.T) {
+// Two rows of one name wait for each other at the index.
+func TestClaimWaitsForUncommittedMark(t *testing.T) {
 	d := fresh(t)
 	blocker := d.session(t)
 	blocker.must(begin, `insert into pawl.guard values ('x', '`+cell+`', 5)`)
@@ -100,8 +100,8 @@ func TestUnseenMarkWrittenByHand(t *testing.T) {
 	d.mustClaim(t, fence("x", 6))
 }
 
-// TestAdmittedRoleHoldsUpClaims: any role that is admitted may watch, and is named.
-// One that only waits to watch holds up those behind it as well.
+// Any role that is admitted may watch, and is named. One that only waits to watch holds
+// up those behind it as well.
 func TestAdmittedRoleHoldsUpClaims(t *testing.T) {
 	d := fresh(t)
 	dsn := d.asRole(t, "watching_writer")
@@ -127,9 +127,9 @@ func TestAdmittedRoleHoldsUpClaims(t *testing.T) {
 	d.mustClaim(t, fence("x", 6))
 }
 
-// TestBlockersHasEachOnce: who is inside the guard and has watched, too, is one, with
-// its token; who is inside another resource is none.
-func TestBlockersHasEachOnce(t *testing.T) {
+// Who is inside the guard and has watched, too, is one, with its token; who is inside
+// another resource is none.
+func TestBlockersListsEachOnce(t *testing.T) {
 	d := fresh(t)
 	d.mustClaim(t, fence("other", 5)) // a raise under an old snapshot may be refused
 	both, other := d.session(t), d.session(t)
@@ -151,8 +151,8 @@ func TestBlockersHasEachOnce(t *testing.T) {
 	both.must(`commit prepared 'both'`)
 }
 
-// TestOffsetWaitIsBounded: two transactions of one holder that move the same offset
-// take turns, and the second waits no longer than it is told.
+// Two transactions of one holder that move the same offset take turns, and the second
+// waits no longer than it is told.
 func TestOffsetWaitIsBounded(t *testing.T) {
 	d := fresh(t)
 	d.mustClaim(t, fence("x", 5))
@@ -168,9 +168,8 @@ func TestOffsetWaitIsBounded(t *testing.T) {
 	second.must(move + `2, 3, 1)`)
 }
 
-// TestStrangerWithTheLockOfAToken: the lock that tells which token raises is never
-// waited for.
-func TestStrangerWithTheLockOfAToken(t *testing.T) {
+// The lock that tells which token raises is never waited for.
+func TestForeignTokenLockIsNotWaitedFor(t *testing.T) {
 	d := fresh(t)
 	d.session(t).must(`select pg_advisory_lock(4611686018427387904 | 6)`)
 	if err := d.guard.Wait(time.Millisecond).Claim(t.Context(), fence("x", 6)); err != nil {
@@ -178,8 +177,8 @@ func TestStrangerWithTheLockOfAToken(t *testing.T) {
 	}
 }
 
-// TestWaitLeft: the steps of one call share its wait.
-func TestWaitLeft(t *testing.T) {
+// The steps of one call share its wait.
+func TestStepsOfCallShareWait(t *testing.T) {
 	d := fresh(t)
 	for call, want := range map[string][2]int{
 		`0, clock_timestamp() - interval '1h'`:       {0, 0},
@@ -193,9 +192,8 @@ func TestWaitLeft(t *testing.T) {
 	}
 }
 
-// TestLockTimeoutIsPutBack: no call leaves another lock_timeout behind, in the
-// transaction or after it.
-func TestLockTimeoutIsPutBack(t *testing.T) {
+// No call leaves another lock_timeout behind, in the transaction or after it.
+func TestLockTimeoutIsRestored(t *testing.T) {
 	d := fresh(t)
 	s := d.session(t)
 	d.mustExec(t, `create table other (id text)`)
@@ -216,8 +214,8 @@ func TestLockTimeoutIsPutBack(t *testing.T) {
 	}
 }
 
-// TestStandardConformingStringsOff: a session in which a backslash means something in
-// a plain literal, as old programs set it, installs, enforces, claims and writes.
+// A session in which a backslash means something in a plain literal, as old programs set
+// it, installs, enforces, claims and writes.
 func TestStandardConformingStringsOff(t *testing.T) {
 	const off = `set standard_conforming_strings = off`
 	d := bare(t)

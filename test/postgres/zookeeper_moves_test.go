@@ -15,8 +15,7 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// TestEnsembleSetBack: zxids go up over the life of one ensemble's data and not
-// beyond it.
+// Zxids go up over the life of one ensemble's data and not beyond it.
 func TestEnsembleSetBack(t *testing.T) {
 	keeper := keepers(t, 1)
 	d := ledger(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// TestOtherNumbersOfZookeeper: what else a node shows is no token.
-func TestOtherNumbersOfZookeeper(t *testing.T) {
+// What else a node shows is no token.
+func TestOtherZookeeperNumbersAreNoToken(t *testing.T) {
 	keeper := keepers(t, 1)
 	d := ledger(t)
 	all := zk.WorldACL(zk.PermAll)
@@ -118,9 +118,8 @@ func TestOtherNumbersOfZookeeper(t *testing.T) {
 	})
 }
 
-// TestSequenceOverflow: a parent that has seen 2^31 children gives no higher
-// number than before, and the recipe lets two in at once. The guard lets the
-// later one in, and not the other.
+// A parent that has seen 2^31 children gives no higher number than before, and the
+// recipe lets two in at once. The guard lets the later one in, and not the other.
 func TestSequenceOverflow(t *testing.T) {
 	keeper := keepers(t, 1)
 	d := ledger(t)
@@ -197,7 +196,7 @@ func zxidOf(t *testing.T, snapshot string) int64 {
 	return n
 }
 
-// TestZxidRisesOverLeaders: a new leader begins a new epoch.
+// A new leader begins a new epoch.
 func TestZxidRisesOverLeaders(t *testing.T) {
 	keeper := keepers(t, 3)
 	d := ledger(t)

@@ -14,7 +14,7 @@ import (
 // C54: the store takes its time with every write and none with a read, and the server
 // dies the moment that the answer to an acquire has left it. What was answered is in
 // the store: the next server finds it, under the same token.
-func TestWhatIsAnsweredIsInTheStore(t *testing.T) {
+func TestAnsweredIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)
 		for n := range 20 {

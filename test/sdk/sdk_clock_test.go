@@ -12,7 +12,7 @@ import (
 
 // On the system's clock and timers the deadline fires with no server left, and
 // what waits for one goes on waiting.
-func TestTheDeadlineOnTheSystemClock(t *testing.T) {
+func TestDeadlineOnSystemClock(t *testing.T) {
 	address, _, stop := tcpServer(t, nil)
 	c, err := pawl.Dial(t.Context(), []string{address}, pawl.Options{TTL: time.Second})
 	if err != nil {

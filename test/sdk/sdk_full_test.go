@@ -18,7 +18,7 @@ import (
 
 // A client on a full store keeps its leases and can list. A waiter
 // for room in vain learns what it waited for.
-func TestAClientOnAFullStore(t *testing.T) {
+func TestFullStoreKeepsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pair{listeners: map[string]*bufconn.Listener{}}
 		disk := memstore.NewDisk()

@@ -14,7 +14,7 @@ import (
 
 // A client with more leases and waiters than one message of a greeting names comes back
 // after its connection was lost: it keeps every lease, and those who wait are granted.
-func TestAClientOfManyComesBack(t *testing.T) {
+func TestClientWithManyLeasesReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const held, waiting = bounds.NamedMax - 100, 300
 		s := pawltest.New(t)

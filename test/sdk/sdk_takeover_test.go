@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/internal/cell"
@@ -19,7 +17,11 @@ import (
 	"github.com/pawlproject/pawl/internal/hook"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/faulty"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
 	"github.com/pawlproject/pawl/internal/store/memstore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 )
 
 const activeTTL = time.Second
@@ -158,4 +160,57 @@ func TestTakeOver(t *testing.T) {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
 	})
+}
+
+// C62: a hand-over costs the same whether two wait for the name or two hundred:
+// one batch in the store, and a word to nobody but the two that it concerns.
+func TestReleaseWakesOneWaiter(t *testing.T) {
+	cost := func(t *testing.T, waiting int) (perTurn string) {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := newCast(t), &tolls{}
+			i := c.launch(t, c.disk, "one", 1, clock.Bubble(), s.option())
+			<-i.cell.Ready()
+			var writes atomic.Int64
+			first := c.client(time.Hour, "one")
+			l := c.take(first, "x")
+			var queue []<-chan *pawl.Lease
+			for range waiting {
+				p, got := c.client(time.Hour, "one"), make(chan *pawl.Lease, 1)
+				go func() {
+					l, _ := p.Acquire(t.Context(), "x") // those left over end with the test
+					got <- l
+				}()
+				queue = append(queue, got)
+				synctest.Wait()
+			}
+			i.store.Plan(func(x kvlog.Txn) faulty.Fault {
+				if x.Writes() {
+					writes.Add(1)
+				}
+				return faulty.Fault{}
+			})
+			// In the time of one turn the server gives no sign of life by itself.
+			const turns = 2
+			batches, received, answers := i.cell.Stats().Batches.Load(), s.received.Load(), s.answer.Load()
+			for n := range turns {
+				c.let(l)
+				l = <-queue[n]
+				synctest.Wait()
+			}
+			perTurn = fmt.Sprintf("%d batches, %d writes, %d messages in, %d out", (i.cell.Stats().Batches.Load()-batches)/turns,
+				writes.Load()/turns, (s.received.Load()-received)/turns, (s.answer.Load()-answers)/turns)
+			if n := i.cell.Stats().Batches.Load() - batches; n > 2*turns {
+				t.Errorf("%d batches for %d hand-overs", n, turns)
+			}
+			if n := s.answer.Load() - answers; n > 3*turns {
+				t.Errorf("%d messages to clients for %d hand-overs", n, turns)
+			}
+		})
+		return perTurn
+	}
+	few, many := cost(t, 3), cost(t, 200)
+	if few != many {
+		t.Errorf("a hand-over with 3 waiting costs %s; with 200 %s", few, many)
+	}
+	t.Log(many)
 }

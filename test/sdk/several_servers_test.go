@@ -30,7 +30,7 @@ func (w *wallClock) Wall() time.Time { return w.Clock.Wall().Add(time.Duration(w
 // years, while a lease is held and while one runs out. What remains is told within
 // the TTL at any time; nothing ends early or late; tokens rise, and nobody waits
 // for the clock, over a restart too.
-func TestTheServersWallClockIsSet(t *testing.T) {
+func TestServerWallClockStep(t *testing.T) {
 	const ttl = 3 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c, w := newCast(t), &wallClock{Clock: clock.Bubble()}
@@ -115,7 +115,7 @@ type observation struct {
 // holder dies and another is granted it, and while the servers take over from each
 // other, the first one frozen. There is one order of what they say: nobody is shown
 // an earlier state after somebody was shown a later one.
-func TestServersTellOneStory(t *testing.T) {
+func TestServersAgreeOnHolder(t *testing.T) {
 	const ttl = 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)
@@ -217,7 +217,7 @@ func TestServersTellOneStory(t *testing.T) {
 // hands, some alive and some dead, for longer than they last. It can neither end one
 // nor keep one alive: what it is asked it does not answer, and what becomes of them
 // is the other one's to say.
-func TestAServerThatIsCutOffDecidesNothing(t *testing.T) {
+func TestPartitionedServerDecidesNothing(t *testing.T) {
 	const ttl = 6 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)
@@ -275,7 +275,7 @@ func TestAServerThatIsCutOffDecidesNothing(t *testing.T) {
 // the next one is granted the name. What was named is ended or is over already; the
 // next holder's lease is another one, and is left alone. Where a client calls from
 // plays no part.
-func TestABreakNamesWhatItEnds(t *testing.T) {
+func TestBreakSparesNextHolder(t *testing.T) {
 	const ttl = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)

@@ -11,11 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
-
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/clock"
@@ -24,6 +19,10 @@ import (
 	"github.com/pawlproject/pawl/internal/store/faulty"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 	"github.com/pawlproject/pawl/internal/store/memstore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 )
 
 // cast is servers of one cell in a bubble, and what their tests want of them.
@@ -164,7 +163,7 @@ func TestOneErrorDoesNotEndRenewals(t *testing.T) {
 
 // A server that answers every renewal with an error: the holder knows in time, and
 // so do callers.
-func TestErrorsWithoutEndAreTold(t *testing.T) {
+func TestPersistentErrorsAreReported(t *testing.T) {
 	const ttl = 3 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCast(t), &tolls{}
@@ -186,63 +185,10 @@ func TestErrorsWithoutEndAreTold(t *testing.T) {
 	})
 }
 
-// C62: a hand-over costs the same whether two wait for the name or two hundred:
-// one batch in the store, and a word to nobody but the two that it concerns.
-func TestAHandOverWakesOne(t *testing.T) {
-	cost := func(t *testing.T, waiting int) (perTurn string) {
-		synctest.Test(t, func(t *testing.T) {
-			c, s := newCast(t), &tolls{}
-			i := c.launch(t, c.disk, "one", 1, clock.Bubble(), s.option())
-			<-i.cell.Ready()
-			var writes atomic.Int64
-			first := c.client(time.Hour, "one")
-			l := c.take(first, "x")
-			var queue []<-chan *pawl.Lease
-			for range waiting {
-				p, got := c.client(time.Hour, "one"), make(chan *pawl.Lease, 1)
-				go func() {
-					l, _ := p.Acquire(t.Context(), "x") // those left over end with the test
-					got <- l
-				}()
-				queue = append(queue, got)
-				synctest.Wait()
-			}
-			i.store.Plan(func(x kvlog.Txn) faulty.Fault {
-				if x.Writes() {
-					writes.Add(1)
-				}
-				return faulty.Fault{}
-			})
-			// In the time of one turn the server gives no sign of life by itself.
-			const turns = 2
-			batches, received, answers := i.cell.Stats().Batches.Load(), s.received.Load(), s.answer.Load()
-			for n := range turns {
-				c.let(l)
-				l = <-queue[n]
-				synctest.Wait()
-			}
-			perTurn = fmt.Sprintf("%d batches, %d writes, %d messages in, %d out", (i.cell.Stats().Batches.Load()-batches)/turns,
-				writes.Load()/turns, (s.received.Load()-received)/turns, (s.answer.Load()-answers)/turns)
-			if n := i.cell.Stats().Batches.Load() - batches; n > 2*turns {
-				t.Errorf("%d batches for %d hand-overs", n, turns)
-			}
-			if n := s.answer.Load() - answers; n > 3*turns {
-				t.Errorf("%d messages to clients for %d hand-overs", n, turns)
-			}
-		})
-		return perTurn
-	}
-	few, many := cost(t, 3), cost(t, 200)
-	if few != many {
-		t.Errorf("a hand-over with 3 waiting costs %s; with 200 %s", few, many)
-	}
-	t.Log(many)
-}
-
 // C87: ten thousand acquires are given up while the store takes no write. What was
 // never granted neither stops the next grant, nor holds anything, nor makes a token
 // come twice.
-func TestAStoreThatRefusesWrites(t *testing.T) {
+func TestAbandonedAcquiresOnBlockedStoreLeaveNothing(t *testing.T) {
 	const ttl, callers, each = 10 * time.Second, 20, 500
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)

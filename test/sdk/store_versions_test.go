@@ -151,7 +151,7 @@ func readKept(t *testing.T) (k kept) {
 // finds every key and reads every record: what was held is held, under the same
 // tokens, by clients that know its ids, and excludes new callers. A change of how
 // a name, a key or a record is written finds out here, and makes a new format.
-func TestAStoreOfAnEarlierVersionGoesOn(t *testing.T) {
+func TestStoreOfEarlierVersionIsRead(t *testing.T) {
 	if *keep {
 		synctest.Test(t, func(t *testing.T) {
 			raw, err := json.MarshalIndent(keepStore(t, newCast(t)), "", "\t")
@@ -211,7 +211,7 @@ func TestAStoreOfAnEarlierVersionGoesOn(t *testing.T) {
 
 // C76: a record of a format that comes later is not guessed at. The server says
 // which it found and serves nobody.
-func TestAStoreOfALaterVersionIsLeftAlone(t *testing.T) {
+func TestStoreOfLaterVersionIsRefused(t *testing.T) {
 	for key, change := range map[string]func(*keptPair){
 		"log/": func(p *keptPair) {
 			if !bytes.HasPrefix(p.Value, []byte{8, store.Format}) {

@@ -16,7 +16,7 @@ import (
 // C90: somebody deletes all that a cell keeps under its running server. It says so,
 // in its status too, and goes on with a cell of another id; holders are told, the
 // name can be had, and the token is above those that are forgotten.
-func TestAStoreThatIsWiped(t *testing.T) {
+func TestWipedStoreMakesNewCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)
 		i := c.launch(t, c.disk, "one", 1, clock.Bubble())

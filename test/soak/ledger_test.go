@@ -144,7 +144,7 @@ func TestLedgerFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-func TestLedgerCountsWhatSurvived(t *testing.T) {
+func TestLedgerCountsSurvivors(t *testing.T) {
 	l := newLedger()
 	for i, name := range []string{"a", "b", "c"} {
 		l.grant(name, uint64(5+i), l.floor(), time.Second, 10*time.Second)

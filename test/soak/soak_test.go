@@ -31,7 +31,7 @@ func TestKills(t *testing.T) {
 }
 
 // A server that does not keep what it acknowledged is found out.
-func TestForgetfulServersAreFound(t *testing.T) {
+func TestSoakFindsForgetfulServer(t *testing.T) {
 	for _, test := range []struct{ name, script string }{
 		{"all is forgotten at every start", `exec "$PAWL" "$@" --store memory`},
 		{"the folder is put back to what it was", `

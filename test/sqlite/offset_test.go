@@ -19,8 +19,8 @@ func (d *database) step(ctx context.Context, f guard.Fence, key string, prev, ne
 	})
 }
 
-// TestOffsetEnters: a transaction that begins with an offset is as guarded as
-// one that enters, and a refusal ends it.
+// A transaction that begins with an offset is as guarded as one that enters, and a
+// refusal ends it.
 func TestOffsetEnters(t *testing.T) {
 	d := fresh(t, wal, wait)
 	if err := d.step(t.Context(), fence("x", 8), "p", 0, 1, "a"); err != nil {

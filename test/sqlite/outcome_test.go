@@ -84,7 +84,7 @@ func TestBusyIsNotStale(t *testing.T) {
 	}
 }
 
-// TestContextEndsTheWait: the busy timeout is longer than any test run.
+// The busy timeout is longer than any test run.
 func TestContextEndsTheWait(t *testing.T) {
 	d := fresh(t, wal, "86400000")
 	old := d.begin(t, fence("x", 7))
@@ -99,9 +99,8 @@ func TestContextEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestReaderHoldsUpCommit: with the rollback journal a commit needs all readers
-// gone. Refused there it has done nothing, and the connection must not keep the
-// open transaction.
+// With the rollback journal a commit needs all readers gone. Refused there it has done
+// nothing, and the connection must not keep the open transaction.
 func TestReaderHoldsUpCommit(t *testing.T) {
 	d := fresh(t, rollback, atOnce)
 	f := fence("x", 7)
@@ -128,8 +127,7 @@ func TestReaderHoldsUpCommit(t *testing.T) {
 	d.wantList(t, "x", "a", "b", "c")
 }
 
-// TestCheckAtCommit: a deferred constraint speaks at the commit, and says so
-// for certain.
+// A deferred constraint speaks at the commit, and says so for certain.
 func TestCheckAtCommit(t *testing.T) {
 	d := fresh(t, wal, wait)
 	d.mustExec(t, `CREATE TABLE child (parent INTEGER REFERENCES list (id) DEFERRABLE INITIALLY DEFERRED)`)
@@ -146,8 +144,8 @@ func TestCheckAtCommit(t *testing.T) {
 	}
 }
 
-// TestCommitIsNotInterrupted: a context that ends while the commit is under way
-// does not make a known outcome unknown.
+// A context that ends while the commit is under way does not make a known outcome
+// unknown.
 func TestCommitIsNotInterrupted(t *testing.T) {
 	d := fresh(t, wal, wait)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -162,8 +160,8 @@ func TestCommitIsNotInterrupted(t *testing.T) {
 	d.wantList(t, "x", "a")
 }
 
-// TestReadBeforeEnter: a transaction that has read before it enters cannot get
-// the write lock once another has committed. It fails closed.
+// A transaction that has read before it enters cannot get the write lock once another
+// has committed. It fails closed.
 func TestReadBeforeEnter(t *testing.T) {
 	d := fresh(t, wal, wait)
 	tx, err := d.BeginTx(t.Context(), nil)
@@ -183,8 +181,7 @@ func TestReadBeforeEnter(t *testing.T) {
 	}
 }
 
-// TestRefusedEnterEndsTheTransaction: a caller that ignores the error cannot
-// commit all the same.
+// A caller that ignores the error cannot commit all the same.
 func TestRefusedEnterEndsTheTransaction(t *testing.T) {
 	d := fresh(t, wal, wait)
 	if err := d.guard.Claim(t.Context(), fence("x", 8)); err != nil {
@@ -204,9 +201,9 @@ func TestRefusedEnterEndsTheTransaction(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// TestOpenTransactionIsThrownAway: a driver may fail a commit and leave its
-// connection inside the transaction, with SQLite's write lock.
-func TestOpenTransactionIsThrownAway(t *testing.T) {
+// A driver may fail a commit and leave its connection inside the transaction, with
+// SQLite's write lock.
+func TestConnectionWithOpenTransactionIsDropped(t *testing.T) {
 	d := fresh(t, wal, atOnce)
 	d.wire.atCommit(func(driver.Tx) error { return errLost })
 	wantOnly(t, d.append(t.Context(), fence("x", 7), "a"), guard.ErrUnknown)
@@ -216,9 +213,9 @@ func TestOpenTransactionIsThrownAway(t *testing.T) {
 	d.wantList(t, "x", "b")
 }
 
-// TestFailedRollbackIsThrownAway: a driver may fail a rollback, too. What was refused
-// must not land with the next transaction of that connection, nor hold the write lock.
-func TestFailedRollbackIsThrownAway(t *testing.T) {
+// A driver may fail a rollback, too. What was refused must not land with the next
+// transaction of that connection, nor hold the write lock.
+func TestConnectionWithFailedRollbackIsDropped(t *testing.T) {
 	d := fresh(t, wal, atOnce)
 	d.SetMaxOpenConns(1)
 	given := errors.New("changed my mind")
@@ -233,10 +230,9 @@ func TestFailedRollbackIsThrownAway(t *testing.T) {
 	d.wantList(t, "x", "b")
 }
 
-// TestRefusalIsOfWhatTheTransactionSees: the mark and the offset that refuse may be the
-// transaction's own, which nobody else sees yet; and there may be no other connection
-// to ask by.
-func TestRefusalIsOfWhatTheTransactionSees(t *testing.T) {
+// The mark and the offset that refuse may be the transaction's own, which nobody else
+// sees yet; and there may be no other connection to ask by.
+func TestRefusalReportsTransactionsView(t *testing.T) {
 	d := fresh(t, wal, wait)
 	wantOnly(t, d.guard.InTx(t.Context(), fence("x", 8), func(tx *sql.Tx) error {
 		return d.guard.Enter(t.Context(), tx, fence("x", 7))

@@ -81,10 +81,10 @@ func exec(t *testing.T, db *sql.DB, stmt string) {
 	}
 }
 
-// TestMarkIsNotReplaced: REPLACE fires no trigger for the row that it deletes, and
-// still takes no mark back, whatever recursive_triggers says, in this database or
-// through another that attaches it.
-func TestMarkIsNotReplaced(t *testing.T) {
+// REPLACE fires no trigger for the row that it deletes, and still takes no mark back,
+// whatever recursive_triggers says, in this database or through another that attaches
+// it.
+func TestReplaceCannotLowerMark(t *testing.T) {
 	for _, recursive := range []string{"off", "on"} {
 		for _, attached := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "guarded.db")
@@ -108,7 +108,7 @@ func TestMarkIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestReplaceMayRaise: what does not lower a mark is not refused.
+// What does not lower a mark is not refused.
 func TestReplaceMayRaise(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "guarded.db")
 	d := claimed(t, path)
@@ -118,9 +118,9 @@ func TestReplaceMayRaise(t *testing.T) {
 	d.wantMark(t, guard.State{Cell: cell, Seen: 9})
 }
 
-// TestUpsertIsRefusedByNoRow: the statement that others write by hand keeps its
-// answer, also when it is committed, and what follows is judged by the mark alone.
-func TestUpsertIsRefusedByNoRow(t *testing.T) {
+// The statement that others write by hand keeps its answer, also when it is committed,
+// and what follows is judged by the mark alone.
+func TestHandWrittenUpsertKeepsItsAnswer(t *testing.T) {
 	d := claimed(t, filepath.Join(t.TempDir(), "guarded.db"))
 	const upsert = `INSERT INTO pawl_guard (resource, cell, token) VALUES ('x', ?, ?)
 		ON CONFLICT (resource) DO UPDATE SET token = excluded.token
@@ -138,9 +138,9 @@ func TestUpsertIsRefusedByNoRow(t *testing.T) {
 	d.wantMark(t, guard.State{Cell: cell, Seen: 9})
 }
 
-// TestTempTableIsNotReached: a TEMP table, view or trigger with a name of the
-// guard's is found before it by statements that do not say main.
-func TestTempTableIsNotReached(t *testing.T) {
+// A TEMP table, view or trigger with a name of the guard's is found before it by
+// statements that do not say main.
+func TestTempTableDoesNotShadowMark(t *testing.T) {
 	for what, shadow := range map[string]string{
 		"table":        `CREATE TEMP TABLE pawl_guard (resource TEXT PRIMARY KEY, cell TEXT, token INTEGER)`,
 		"offset table": `CREATE TEMP TABLE pawl_guard_offset (resource TEXT, key TEXT, seq INTEGER, PRIMARY KEY (resource, key))`,
@@ -190,9 +190,8 @@ func TestTempTableIsNotReached(t *testing.T) {
 	}
 }
 
-// TestAttachedGuardIsAnotherOne: the guard is main's. Where main has none it is
-// missing, whatever is attached.
-func TestAttachedGuardIsAnotherOne(t *testing.T) {
+// The guard is main's. Where main has none it is missing, whatever is attached.
+func TestAttachedGuardIsIgnored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "guarded.db")
 	d := claimed(t, path)
 	db := only(t, filepath.Join(t.TempDir(), "other.db"))
@@ -208,8 +207,8 @@ func TestAttachedGuardIsAnotherOne(t *testing.T) {
 	d.wantMark(t, guard.State{Cell: cell, Seen: 8})
 }
 
-// TestInstallOverEarlierTriggers: a database whose guard was made before there was
-// anything against REPLACE gets it with the next Install, and keeps its marks.
+// A database whose guard was made before there was anything against REPLACE gets it with
+// the next Install, and keeps its marks.
 func TestInstallOverEarlierTriggers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "guarded.db")
 	d := claimed(t, path)

@@ -14,9 +14,9 @@ import (
 	"github.com/pawlproject/pawl/guard/sqlguard"
 )
 
-// C82. TestChangedRowsAreNotTheVerdict: "0 rows changed" has been read as "not mine"
+// C82: "0 rows changed" has been read as "not mine"
 // where the row held that value already or did not exist.
-func TestChangedRowsAreNotTheVerdict(t *testing.T) {
+func TestRowCountIsNotTheVerdict(t *testing.T) {
 	d := fresh(t, wal, wait)
 	d.mustExec(t, `INSERT INTO list (resource, text) VALUES ('x', 'same')`)
 	f := fence("x", 7)
@@ -53,8 +53,8 @@ func TestMissingTableIsItsOwnError(t *testing.T) {
 	wantOnly(t, err, sqlguard.ErrNotInstalled)
 }
 
-// TestIgnoredMark: where somebody else's trigger swallows the guard's row, the
-// answer is an error and no verdict.
+// Where somebody else's trigger swallows the guard's row, the answer is an error and no
+// verdict.
 func TestIgnoredMark(t *testing.T) {
 	for _, event := range []string{"INSERT", "UPDATE"} {
 		d := fresh(t, wal, wait)
@@ -90,8 +90,8 @@ func TestMarksOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// TestTableKeepsItself: deleting or lowering a mark by hand opens the door to an
-// old holder, so it takes more than a statement.
+// Deleting or lowering a mark by hand opens the door to an old holder, so it takes more
+// than a statement.
 func TestTableKeepsItself(t *testing.T) {
 	d := fresh(t, wal, wait)
 	if err := d.guard.Claim(t.Context(), fence("x", 8)); err != nil {

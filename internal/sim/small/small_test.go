@@ -34,7 +34,7 @@ func stepsOf(v *Violation) string {
 // What the digest leaves out makes no difference: telling states apart by all
 // that they hold leads to the same states, seen through the digest, as telling
 // them apart by the digest.
-func TestDigestLeavesNothingOut(t *testing.T) {
+func TestDigestDistinguishesStates(t *testing.T) {
 	for _, b := range Worlds {
 		t.Run(b.Name, func(t *testing.T) {
 			b.Depth = digestDepth
@@ -57,7 +57,7 @@ func TestDigestLeavesNothingOut(t *testing.T) {
 }
 
 // Every rule of the digest is about a field that is there.
-func TestRulesAreOfFields(t *testing.T) {
+func TestDigestRulesNameFields(t *testing.T) {
 	p := newPlans(false)
 	for _, b := range Worlds {
 		search(b, 200, func(w *World) (Key, bool) { return w.key(p), false })

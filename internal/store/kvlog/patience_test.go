@@ -71,8 +71,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestPatienceBacksNoClock: a clock that goes back gives nothing.
-func TestPatienceBacksNoClock(t *testing.T) {
+// A clock that goes back gives nothing.
+func TestClockGoingBackAddsNoPatience(t *testing.T) {
 	var p patience
 	p.observe(clock.Reading{Boot: time.Hour, Raw: time.Hour}, 1, 1)
 	if got := p.observe(clock.Reading{}, 1, 1); got != 0 {

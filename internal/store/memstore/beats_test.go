@@ -38,7 +38,7 @@ func fates(all map[kvlog.What][]faulty.Fault) func(kvlog.Txn) faulty.Fault {
 // A standby counts from when a sign of life lands, which may be as soon as it is sent
 // first. So the tenure ends nine tenths of the active-ttl after that, however late the
 // answer comes and whichever try is answered.
-func TestSignOfLifeCountsFromItsFirstSending(t *testing.T) {
+func TestBeatCountsFromFirstSending(t *testing.T) {
 	const (
 		late = activeTTL * 4 / 10
 		end  = activeTTL * 9 / 10
@@ -73,7 +73,7 @@ func TestSignOfLifeCountsFromItsFirstSending(t *testing.T) {
 
 // What a tenure sent in time and is answered after its end tells nothing: a standby
 // may have claimed meanwhile. What it was to send after its end is not sent.
-func TestAnswerAfterTheTenureIsNotBelieved(t *testing.T) {
+func TestAnswerAfterTenureIsIgnored(t *testing.T) {
 	for what, call := range map[kvlog.What]func(*testing.T, store.Tenure) error{
 		kvlog.WhatAppend: func(t *testing.T, ten store.Tenure) error {
 			return ten.Append(t.Context(), 2, sealed(t, 1, ten.Nonce(), 2))
@@ -106,7 +106,7 @@ func TestAnswerAfterTheTenureIsNotBelieved(t *testing.T) {
 
 // A tenure that is over, or was to be resigned, gives no sign of life any more: the
 // next server would wait for one that serves nobody.
-func TestNoSignOfLifeAfterTheEnd(t *testing.T) {
+func TestNoBeatAfterTenureEnds(t *testing.T) {
 	for what, end := range map[string]func(*testing.T, *memstore.Disk, store.Tenure){
 		"resigned, without an answer": func(t *testing.T, _ *memstore.Disk, ten store.Tenure) {
 			if err := ten.Resign(t.Context()); err == nil {
@@ -150,7 +150,7 @@ func TestNoSignOfLifeAfterTheEnd(t *testing.T) {
 
 // A server that has nothing to write and nothing to confirm finds out by its next sign
 // of life that its tenure is over.
-func TestSignOfLifeFindsTheTenureOver(t *testing.T) {
+func TestBeatFindsTenureOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		s := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})

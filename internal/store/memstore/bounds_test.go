@@ -50,7 +50,7 @@ func TestForeignKeysAreBounded(t *testing.T) {
 
 // The log behind a snapshot is removed a bounded number of batches at a time: a
 // store that replicates its transactions stands still for each.
-func TestTruncationIsInPortions(t *testing.T) {
+func TestLogIsTruncatedInPortions(t *testing.T) {
 	const batches, most = 1600, 512
 	disk := memstore.NewDisk()
 	journal := disk.Record()

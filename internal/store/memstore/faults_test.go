@@ -114,7 +114,7 @@ func TestDiskIsFull(t *testing.T) {
 	do(t, d, kvlog.Txn{Then: []kvlog.Op{{Kind: kvlog.OpDelete, Key: "a", End: "z"}}})
 }
 
-func TestDiskForgetsItsPast(t *testing.T) {
+func TestDiskHistoryIsBounded(t *testing.T) {
 	d := memstore.NewDisk()
 	for range 20_000 {
 		do(t, d, put("beat", "x"))
@@ -136,8 +136,8 @@ func first(epoch uint64, nonce store.Nonce) []byte {
 	return raw
 }
 
-// TestCrash: what a crashed server had on its way never lands, and it gives no
-// sign of life any more.
+// What a crashed server had on its way never lands, and it gives no sign of life any
+// more.
 func TestCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := memstore.NewDisk()
@@ -162,8 +162,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestStandbyTiming: a standby waits for active-ttl without a sign of life, not
-// less and not much more.
+// A standby waits for active-ttl without a sign of life, not less and not much more.
 func TestStandbyTiming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 3 * time.Second
@@ -196,7 +195,7 @@ func TestStandbyTiming(t *testing.T) {
 	})
 }
 
-// TestAnotherCluster: the store is set up anew under a running server.
+// The store is set up anew under a running server.
 func TestAnotherCluster(t *testing.T) {
 	d := memstore.NewDisk()
 	s := d.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
@@ -218,7 +217,7 @@ func TestAnotherCluster(t *testing.T) {
 
 // A store that was replaced, or set back, ends the tenure and is told of once: a claim
 // after that begins with what is there now.
-func TestClaimAfterTheStoreIsAnotherOne(t *testing.T) {
+func TestClaimAfterStoreWasReplaced(t *testing.T) {
 	for what, replaced := range map[string]bool{"replaced": true, "set back": false} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

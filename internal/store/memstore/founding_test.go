@@ -16,7 +16,7 @@ import (
 
 // A new cell is founded only where there is no batch, also around keys of others: one
 // that lands before, between or behind those, after the claimant has looked, is seen.
-func TestCellIsNotFoundedOverABatch(t *testing.T) {
+func TestNewCellNeedsEmptyLog(t *testing.T) {
 	var keys kvlog.Keys
 	for what, key := range map[string]string{
 		"before the others": keys.Log(1), "between them": keys.Log(3), "behind them": keys.Log(5),
@@ -45,7 +45,7 @@ func TestCellIsNotFoundedOverABatch(t *testing.T) {
 
 // A cell whose tenure was deleted goes on above every epoch that its log or its
 // snapshot shows, whichever of them is the later one.
-func TestDeletedTenureGoesOnAboveEveryEpoch(t *testing.T) {
+func TestEpochRisesAfterTenureIsDeleted(t *testing.T) {
 	var keys kvlog.Keys
 	for what, x := range map[string]struct{ log, snapshot uint64 }{
 		"log": {9, 0}, "snapshot": {0, 9}, "snapshot before the log": {9, 6}, "snapshot after the log": {6, 9},

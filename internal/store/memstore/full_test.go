@@ -14,7 +14,7 @@ import (
 // A full store takes no signs of life, and no claim either: the tenure goes on,
 // and with it every renewal, until its operator has made room. A standby that
 // was refused meanwhile waits anew.
-func TestTenureGoesOnWhileTheStoreIsFull(t *testing.T) {
+func TestTenureSurvivesFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		server := func() *memstore.Store {

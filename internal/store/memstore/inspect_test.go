@@ -63,7 +63,7 @@ func inspected(t *testing.T) (*memstore.Disk, kvlog.Keys) {
 
 // An inspection names what was harmed, goes on behind it, and complains about
 // nothing else.
-func TestInspectNamesWhatIsDamaged(t *testing.T) {
+func TestInspectNamesDamage(t *testing.T) {
 	disk, keys := inspected(t)
 	folder := keys.Chunks(30, 1)
 	put := func(key string, value string) kvlog.Op {

@@ -107,7 +107,7 @@ func slower() func() faulty.Fault {
 	return func() faulty.Fault { return faulty.Fault{Delay: activeTTL / 20 * time.Duration(n.Add(1))} }
 }
 
-func TestTenureWithSignsOfLifeGoesOn(t *testing.T) {
+func TestTenureWithBeatsGoesOn(t *testing.T) {
 	for what, o := range map[string]memstore.Options{
 		"late, but in time": {}, "sole": {Sole: true},
 	} {
@@ -137,7 +137,7 @@ func (c asleep) Now() clock.Reading {
 }
 
 // A server that was asleep has been silent, though its raw clock stood still.
-func TestSleepIsSilence(t *testing.T) {
+func TestSuspendCountsAsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := asleep{clock.Bubble(), new(atomic.Int64)}
 		_, ten := silent(t, memstore.Options{Clock: k}, func() faulty.Fault { return faulty.Fault{} })

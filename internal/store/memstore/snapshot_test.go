@@ -24,7 +24,7 @@ import (
 //  3. batch 4 lands behind the hole and is acknowledged: it compares what was durable
 //     when it was sent
 //  4. a snapshot after batch 4 finds that batch as it was put
-func TestSnapshotIsNotPublishedOverAHole(t *testing.T) {
+func TestSnapshotIsNotPublishedOverMissingBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
@@ -72,7 +72,7 @@ func snapshotOf(t *testing.T, epoch uint64, nonce store.Nonce, n uint64, events 
 
 // A Confirm compares batches that a snapshot may take away before it arrives. That is
 // no roll-back.
-func TestConfirmOvertakenByATruncation(t *testing.T) {
+func TestConfirmOvertakenByTruncation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
@@ -103,7 +103,7 @@ func TestConfirmOvertakenByATruncation(t *testing.T) {
 // A chunk whose answer was lost is there when the snapshot is taken again, and is part
 // of it. Where the second snapshot has another chunk there, it is not published: it
 // would be made of two.
-func TestSnapshotAgainOverTheChunksOfTheFirst(t *testing.T) {
+func TestRepeatedSnapshotReusesChunks(t *testing.T) {
 	other := &recordpb.Event{Kind: recordpb.Kind_KIND_COUNTER, Token: 7}
 	for what, events := range map[string][]*recordpb.Event{"same": nil, "another": {other}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSnapshotAgainOverTheChunksOfTheFirst(t *testing.T) {
 }
 
 // The chunks of the snapshot before go, although keys of others lie among them.
-func TestOldChunksGoAmongKeysOfOthers(t *testing.T) {
+func TestOldChunksAreDeletedBetweenForeignKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
@@ -159,7 +159,7 @@ func TestOldChunksGoAmongKeysOfOthers(t *testing.T) {
 
 // A batch that another one shows to have been durable may not be missing, also where it
 // is the last of those that it shows.
-func TestMissingBatchThatTheNextOneKnowsDurable(t *testing.T) {
+func TestMissingDurableBatchIsDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()
 		s := disk.Store(memstore.Options{Clock: clock.Bubble(), Sole: true})
@@ -180,7 +180,7 @@ func TestMissingBatchThatTheNextOneKnowsDurable(t *testing.T) {
 }
 
 // Behind a snapshot no batch is of an earlier epoch than the one that it follows.
-func TestBatchOfAnEarlierEpochBehindASnapshot(t *testing.T) {
+func TestBatchOfEarlierEpochAfterSnapshotIsDamage(t *testing.T) {
 	for epoch, fits := range map[uint64]bool{1: false, 2: true} {
 		synctest.Test(t, func(t *testing.T) {
 			disk := memstore.NewDisk()

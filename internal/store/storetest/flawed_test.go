@@ -252,8 +252,8 @@ func failures(test storetest.Test, kv flawed) []string {
 	return r.failures
 }
 
-// TestFlawsAreFound: each flawed store fails a test of the suite.
-func TestFlawsAreFound(t *testing.T) {
+// Each flawed store fails a test of the suite.
+func TestFlawedStoresFail(t *testing.T) {
 	for name, kv := range flaws {
 		t.Run(name, func(t *testing.T) {
 			var found []string
@@ -277,7 +277,7 @@ func TestFlawsAreFound(t *testing.T) {
 	}
 }
 
-// TestNoFault: the recorder reports nothing where nothing is wrong.
+// The recorder reports nothing where nothing is wrong.
 func TestNoFault(t *testing.T) {
 	for _, test := range storetest.Tests() {
 		synctest.Test(t, func(t *testing.T) {

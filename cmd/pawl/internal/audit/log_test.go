@@ -46,7 +46,7 @@ func lines(t *testing.T, path string) (all []map[string]any) {
 	return all
 }
 
-func TestALineSaysWhoWhatWhenWhyAndWhatCameOfIt(t *testing.T) {
+func TestFieldsOfAuditRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path, false)
 	l.Record(access.AuditRecord{
@@ -68,7 +68,7 @@ func TestALineSaysWhoWhatWhenWhyAndWhatCameOfIt(t *testing.T) {
 	}
 }
 
-func TestTheFileIsOpenedAgain(t *testing.T) {
+func TestAuditFileIsReopened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, false)
@@ -116,7 +116,7 @@ func (d *disk) Write(b []byte) (int, error) {
 
 // A full disk stops nothing but what needs the log; what was lost is counted, and
 // stands in the file when there is room again.
-func TestAFullDisk(t *testing.T) {
+func TestFullDiskCountsLostRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, true)
@@ -158,7 +158,7 @@ func TestAFullDisk(t *testing.T) {
 	})
 }
 
-func TestALogThatIsNotRequiredStopsNothing(t *testing.T) {
+func TestOptionalAuditLogBlocksNoGrant(t *testing.T) {
 	l := &Log{}
 	l.ill.Store(true)
 	if !l.Writable() {
@@ -167,7 +167,7 @@ func TestALogThatIsNotRequiredStopsNothing(t *testing.T) {
 }
 
 // What overflows the queue is counted.
-func TestMoreThanCanBeWritten(t *testing.T) {
+func TestFullQueueCountsLostRecords(t *testing.T) {
 	l := &Log{o: Options{Clock: clock.Bubble(), Logger: slog.New(slog.DiscardHandler)}, ready: make(chan struct{}, 1)}
 	for range QueueMax + 5 {
 		l.Record(access.AuditRecord{Verb: "x"})
@@ -178,7 +178,7 @@ func TestMoreThanCanBeWritten(t *testing.T) {
 }
 
 // A client that can reach the server can ask, and cannot fill the disk by asking.
-func TestStrangersHaveFewLines(t *testing.T) {
+func TestUnauthenticatedCallersAreRateLimitedInLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, false)
@@ -200,7 +200,7 @@ func TestStrangersHaveFewLines(t *testing.T) {
 
 // Nor can somebody who is let in, by asking for what is refused; what others do,
 // and what is granted, has its lines.
-func TestTheRefusedHaveFewLines(t *testing.T) {
+func TestRefusalsAreRateLimitedInLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, false)
@@ -239,7 +239,7 @@ func TestTheRefusedHaveFewLines(t *testing.T) {
 
 // Sessions that hold nothing share the lines of what is refused; what the same
 // identity is granted, or ends, has its own.
-func TestIdleSessionsHaveFewLines(t *testing.T) {
+func TestEmptySessionsAreRateLimitedInLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path, true)
 	for range 10 * refusedMax {
@@ -258,7 +258,7 @@ func TestIdleSessionsHaveFewLines(t *testing.T) {
 }
 
 // What waits is bounded by its bytes, too.
-func TestLongLinesThatWait(t *testing.T) {
+func TestQueuedRecordsAreBoundedInBytes(t *testing.T) {
 	l := &Log{o: Options{Clock: clock.Bubble(), Logger: slog.New(slog.DiscardHandler)}, ready: make(chan struct{}, 1)}
 	d := access.AuditRecord{Names: make([]string, namesMax), Outcome: "granted"}
 	for i := range d.Names {
@@ -274,7 +274,7 @@ func TestLongLinesThatWait(t *testing.T) {
 
 // Whatever others choose for texts, it is one line each, and a terminal that shows
 // the file obeys none of it.
-func TestTextsAreNoLines(t *testing.T) {
+func TestHostileTextStaysOnOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := open(t, path, false)

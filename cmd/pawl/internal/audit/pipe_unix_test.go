@@ -18,7 +18,7 @@ import (
 
 // A pipe whose reader is gone, or asleep, is as good as a full disk: neither the
 // start of a server hangs, nor what needs the log, nor its end.
-func TestAPipeThatNobodyReads(t *testing.T) {
+func TestUnreadPipeBlocksNeitherStartNorClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

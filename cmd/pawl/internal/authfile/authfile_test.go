@@ -28,7 +28,7 @@ identities:
   - name: idle
 `
 
-func TestAFileIsUnderstood(t *testing.T) {
+func TestParseAuthFile(t *testing.T) {
 	p, err := Parse([]byte(strings.ReplaceAll(good, "HASH", hash)))
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAFileIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotUnderstoodIsRefused(t *testing.T) {
+func TestInvalidAuthFileIsRefused(t *testing.T) {
 	for text, expected := range map[string]string{
 		"":                                       "empty",
 		"a: [":                                   "not YAML",
@@ -101,7 +101,7 @@ func TestAFileThatIsNotUnderstoodIsRefused(t *testing.T) {
 
 // What is added makes a file of nothing, and goes to the end of one; where that
 // would be none, it says so.
-func TestAnIdentityIsAdded(t *testing.T) {
+func TestAddIdentity(t *testing.T) {
 	entry := Line("new", access.DigestOf(strings.Repeat("y", 40)), "n/", []access.Right{access.Hold})
 	full := strings.ReplaceAll(good, "HASH", hash)
 	for old, n := range map[string]int{"": 1, "\n": 1, "# a comment": 1, "identities:\n": 1, "identities:": 1, full: 3, strings.TrimSpace(full): 3} {
@@ -122,7 +122,7 @@ func TestAnIdentityIsAdded(t *testing.T) {
 	}
 }
 
-func TestBoundsOfAFile(t *testing.T) {
+func TestAuthFileBounds(t *testing.T) {
 	many := func(n int, entry string) string { return strings.TrimSuffix(strings.Repeat(entry+",", n), ",") }
 	for text, ok := range map[string]bool{
 		"identities: [{name: a, rights: [" + many(RightsMax, "{prefix: a, allow: [read]}") + "]}]":   true,
@@ -143,7 +143,7 @@ func TestBoundsOfAFile(t *testing.T) {
 
 // A file of the greatest size that consists of tiny values alone is refused before
 // each of them takes a hundred times its room.
-func TestTinyValuesAreBounded(t *testing.T) {
+func TestManyTinyValuesAreRefused(t *testing.T) {
 	for _, tiny := range []string{"?\n", "a,", "[],", "- ", "-\r", "- \n", "{},", ":\n", "# x\n- name: a\n"} {
 		raw := []byte("identities: [" + strings.Repeat(tiny, (BytesMax-13)/len(tiny)))
 		var before, after runtime.MemStats
@@ -171,7 +171,7 @@ func TestTinyValuesAreBounded(t *testing.T) {
 	}
 }
 
-func TestWhoElseMayReadIt(t *testing.T) {
+func TestFileReadableByOthersIsReported(t *testing.T) {
 	users := []int{os.Getuid()}
 	if os.Getuid() == 0 {
 		users = append(users, 4711)
@@ -197,7 +197,7 @@ func TestWhoElseMayReadIt(t *testing.T) {
 	}
 }
 
-func TestALineIsOneThatIsRead(t *testing.T) {
+func TestPrintedIdentityIsParsed(t *testing.T) {
 	line := Line("a b", access.DigestOf("x"), "a/\u00e9", []access.Right{access.Read, access.Admin})
 	p, err := Parse([]byte("identities:\n" + line))
 	if err != nil || !p.Identity("a b").Allow(access.Break, "a/\u00e9x") {

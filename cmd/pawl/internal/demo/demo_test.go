@@ -72,7 +72,7 @@ func TestLedgerShowsALostUpdate(t *testing.T) {
 	}
 }
 
-func TestTextIsColouredOnlyWhereAsked(t *testing.T) {
+func TestTextIsColoredOnlyOnRequest(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var b bytes.Buffer
 		tell := Text(&b, colour)

@@ -73,7 +73,7 @@ var apart = regexp.MustCompile(`^(bench|tools|test|internal/(sim|tidy|test\w+)|c
 
 // Every bound of the code, exported or not, has its row on docs/bounds.md or is
 // none that anybody meets.
-func TestEveryBoundIsKnown(t *testing.T) {
+func TestEveryBoundIsDocumentedOrExempt(t *testing.T) {
 	there := boundsIn(t, root, tracked(t))
 	for _, name := range slices.Sorted(maps.Keys(there)) {
 		_, exported := known[name]
@@ -95,7 +95,7 @@ func TestEveryBoundIsKnown(t *testing.T) {
 
 // The check is not blind: a bound in a block, one of several in a line, one that
 // is not exported, and none of what is not a bound.
-func TestBoundsAreFound(t *testing.T) {
+func TestBoundsAreFoundInSource(t *testing.T) {
 	dir := t.TempDir() + "/"
 	for name, text := range map[string]string{
 		"a.go":      "package a\nconst OneMax = 1\nconst (\n\ttwoMax, threeTries = 2, 3\n\tother = 4\n)\nvar noMax = 5\nfunc f() { const innerMax = 6 }\n",

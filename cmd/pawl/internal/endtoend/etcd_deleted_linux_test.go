@@ -58,7 +58,7 @@ func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
 // Somebody puts an older tenure back, under a log that has gone on. The next server
 // takes an epoch that was somebody's already: it says so and ends, and so does
 // "pawl log dump". Started again, it takes the next one and goes on with what there is.
-func TestEtcdTenureIsSetBack(t *testing.T) {
+func TestEtcdOlderTenureRestored(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
 	eye := etcdClient(t, c.Members[0].Endpoint())

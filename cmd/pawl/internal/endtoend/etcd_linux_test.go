@@ -142,7 +142,7 @@ func TestEtcdActiveServerIsKilled(t *testing.T) {
 
 // The active server is stopped, another takes over, and the stopped one comes
 // back to life: it is fenced by the store and stands by.
-func TestEtcdActiveServerIsAZombie(t *testing.T) {
+func TestEtcdStoppedActiveServerIsFenced(t *testing.T) {
 	wholly(t)
 	a, b := two(t, etcdtest.Start(t, etcdtest.Options{Members: 3}))
 	c := dialBoth(t, a, b, 10*time.Second)
@@ -183,7 +183,7 @@ func TestEtcdActiveServerStopsCleanly(t *testing.T) {
 }
 
 // One server alone, killed and started again: it does not wait for itself.
-func TestEtcdServerComesBack(t *testing.T) {
+func TestEtcdRestartedServerDoesNotWaitForItself(t *testing.T) {
 	wholly(t)
 	s := onEtcd(t, etcdtest.Start(t, etcdtest.Options{Version: "3.5"}), "--active-ttl", "1m")
 	s.up()

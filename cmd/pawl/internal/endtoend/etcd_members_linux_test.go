@@ -27,7 +27,7 @@ func etcdClient(t *testing.T, endpoint string) *clientv3.Client {
 // C26: one member of three is killed, whichever, and then the one that leads, while
 // leases are held through two servers. A majority answers all the while: nobody's
 // lease ends, nobody's token changes, and others are granted names.
-func TestEtcdMembersAreKilledUnderLeases(t *testing.T) {
+func TestEtcdMemberKilledKeepsLeases(t *testing.T) {
 	wholly(t)
 	const ttl = 15 * time.Second
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})

@@ -18,7 +18,7 @@ import (
 // An etcd with TLS, users and other tenants. The server shows its certificate,
 // logs in as a user that may use one prefix, and tells nobody its password; the
 // administrator of the etcd reads what it keeps, and is told when it is damaged.
-func TestEtcdTenantIsReadable(t *testing.T) {
+func TestEtcdTenantWithTLSAndUsers(t *testing.T) {
 	wholly(t)
 	id := etcdtest.NewIdentity(t)
 	c := etcdtest.Start(t, etcdtest.Options{Identity: id})
@@ -112,7 +112,7 @@ func TestEtcdCellsSideBySide(t *testing.T) {
 // The quota alarm of an etcd that somebody else has filled: acquires are refused,
 // renewals go on, also behind a release that cannot be written, and all goes on once
 // the operator has made room.
-func TestEtcdIsFull(t *testing.T) {
+func TestEtcdQuotaAlarmRefusesOnlyAcquires(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})
 	s := onEtcd(t, c, "--active-ttl", "10s")

@@ -105,7 +105,7 @@ func onlyChild(t *testing.T, pid int) (child int) {
 
 // Work that returns in the moment in which its process wakes has lost its lease,
 // which somebody else holds by then: Do says so.
-func TestDoInAProcessThatWasStopped(t *testing.T) {
+func TestDoReportsLossAfterProcessWasStopped(t *testing.T) {
 	long(t)
 	s := newServer(t)
 	s.up()
@@ -189,7 +189,7 @@ func TestRunStoppedWithItsWatcher(t *testing.T) {
 
 // A leader that is stopped past the end of its term, and asked to end before it
 // goes on, did not resign: somebody else leads.
-func TestElectStoppedAndAskedToEnd(t *testing.T) {
+func TestStoppedElectEndsOnTerm(t *testing.T) {
 	long(t)
 	s := newServer(t)
 	s.up()
@@ -220,7 +220,7 @@ func TestElectStoppedAndAskedToEnd(t *testing.T) {
 // The lease of a pawl run that is stopped is broken by force, and then the command
 // ends: what the server says to the release is heard, and the command's code is
 // not taken for that of work under a lease.
-func TestRunHearsOfABreakByItsRelease(t *testing.T) {
+func TestRunLearnsOfBreakFromRelease(t *testing.T) {
 	s := newServer(t)
 	s.up()
 	other := dial(t, s.link, time.Minute)

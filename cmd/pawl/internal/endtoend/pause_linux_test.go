@@ -143,7 +143,7 @@ func TestServerPausedUnderLivingClients(t *testing.T) {
 
 // C11, C48: a holder's own deadline comes before the next grant, when its network
 // swallows everything. Nothing tells it of the cut.
-func TestHolderCutOffEndsFirst(t *testing.T) {
+func TestPartitionedHolderEndsBeforeNextGrant(t *testing.T) {
 	long(t)
 	s := newServer(t)
 	s.up()
@@ -231,7 +231,7 @@ func awayForHalf(t *testing.T, s *server, how syscall.Signal, ttl time.Duration)
 // C22: restarts every half TTL do not keep a dead holder alive. At least half of
 // every tenure of 2 s or more counts against it: four tenures of half a TTL are
 // enough, and the last one's grant takes a moment.
-func TestRestartsDoNotKeepTheDeadAlive(t *testing.T) {
+func TestRestartsDoNotExtendDeadSessions(t *testing.T) {
 	long(t)
 	const (
 		ttl        = 6 * time.Second

@@ -152,7 +152,7 @@ func TestGuardOnPostgres(t *testing.T) {
 
 // A claim waits for open work under a lower token, no longer than it is told,
 // and says whose it is.
-func TestGuardClaimTellsWhoIsInTheWay(t *testing.T) {
+func TestGuardClaimNamesBlockingHolder(t *testing.T) {
 	_, dsn := postgres(t, "busy")
 	c := connect(t, dsn+" application_name=old-holder")
 	must(t, c, pgguard.DDL())

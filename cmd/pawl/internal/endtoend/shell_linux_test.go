@@ -40,7 +40,7 @@ func psqlDatabase(t *testing.T, name string) (dsn string) {
 
 // What docs/cli.md tells a shell user does what it says on a real PostgreSQL: the
 // work of the holder lands, a late one's does not, and a slot has its own line.
-func TestShellScriptOfTheDocs(t *testing.T) {
+func TestDocumentedShellScript(t *testing.T) {
 	dsn := psqlDatabase(t, "settled")
 	c := connect(t, dsn)
 	must(t, c, "CREATE TABLE accounts (balance bigint); INSERT INTO accounts VALUES (0)")

@@ -93,7 +93,7 @@ func TestRunExitCodesOnATerminal(t *testing.T) {
 // One Ctrl-C ends a loop of a shell whose rounds are runs, as it does with other
 // commands: run dies of the signal that its command died of, and a script that the
 // terminal did not reach, since the command had it, hears of it.
-func TestCtrlCEndsTheLoopOfAShell(t *testing.T) {
+func TestCtrlCEndsShellLoop(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash: its users are who tripped over it")
 	}

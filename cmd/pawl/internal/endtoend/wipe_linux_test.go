@@ -14,7 +14,7 @@ import (
 
 // The folder is lost as a whole. With --cell-id the cell goes on: tokens rise,
 // and a client that saw the lost ones reports them.
-func TestFolderWipedAndCellGoesOn(t *testing.T) {
+func TestWipedFolderWithCellIDKeepsTokensRising(t *testing.T) {
 	s := newServer(t)
 	s.up()
 	c := dial(t, s.link, 5*time.Minute)
@@ -37,7 +37,7 @@ func TestFolderWipedAndCellGoesOn(t *testing.T) {
 
 // Without --cell-id it is another cell, whose tokens say nothing to guards that
 // were claimed before; the client finds it and loses what it had.
-func TestFolderWipedMakesAnotherCell(t *testing.T) {
+func TestWipedFolderMakesNewCell(t *testing.T) {
 	s := newServer(t)
 	s.up()
 	c := dial(t, s.link, 5*time.Minute)

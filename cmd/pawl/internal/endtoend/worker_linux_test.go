@@ -189,7 +189,7 @@ func (s stamps) overlap() string {
 }
 
 // The check itself must find an overlap where there is one.
-func TestOverlapIsFound(t *testing.T) {
+func TestCheckerFindsOverlap(t *testing.T) {
 	for _, tc := range []struct {
 		s    stamps
 		want bool

@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// TestWhatTheAlarmLeaves: what etcd still does at its quota alarm. That renewals go
-// on stands on the first row: a Confirm is a transaction that only reads.
-func TestWhatTheAlarmLeaves(t *testing.T) {
+// What etcd still does at its quota alarm. That renewals go on stands on the first row:
+// a Confirm is a transaction that only reads.
+func TestRequestsAllowedUnderQuotaAlarm(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, version string) {
 		c := etcdtest.Start(t, etcdtest.Options{Version: version})
 		eye := admin(t, c)

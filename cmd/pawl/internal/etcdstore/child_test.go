@@ -102,8 +102,8 @@ func watch(out io.Reader, enough func(said int) bool) (replayed, durable uint64,
 	return replayed, durable, lines.Err()
 }
 
-// TestKill: the process is killed at any moment under appends; what it called
-// durable is there at the next start, and the chain is whole.
+// The process is killed at any moment under appends; what it called durable is there at
+// the next start, and the chain is whole.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes")
@@ -146,9 +146,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestKillWhileStarting: the process is killed as soon as a fresh folder shows
-// one thing after the other; whatever is there then, the next start makes a
-// cell of it.
+// The process is killed as soon as a fresh folder shows one thing after the other;
+// whatever is there then, the next start makes a cell of it.
 func TestKillWhileStarting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes")

@@ -37,9 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestABitOfTheLogIsFlipped: etcd's own log does not read any more. That is damage,
-// and not a start to be tried again.
-func TestABitOfTheLogIsFlipped(t *testing.T) {
+// Etcd's own log does not read any more. That is damage, and not a start to be tried
+// again.
+func TestFlippedBitInEtcdLogIsDamage(t *testing.T) {
 	for name, at := range map[string]func(raw []byte) int{
 		"in what a record holds":    func(raw []byte) int { return len(bytes.TrimRight(raw, "\x00")) / 2 },
 		"in a record's first field": func([]byte) int { return 8 }, // behind its length
@@ -107,8 +107,8 @@ func TestNothingLeftAfterClose(t *testing.T) {
 	testwait.Until(t, bound, "every file closed", func() bool { return openFiles(t) <= files })
 }
 
-// TestGivenUp: a start that is given up leaves nothing behind.
-func TestGivenUp(t *testing.T) {
+// A start that is given up leaves nothing behind.
+func TestCancelledStartLeavesNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -161,7 +161,7 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// TestInUseWaits: a server that is just ending is waited for.
+// A server that is just ending is waited for.
 func TestInUseWaits(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, EmbeddedOptions{Dir: dir})
@@ -222,8 +222,8 @@ func TestFolderSwapped(t *testing.T) {
 	}
 }
 
-// TestFolderCopiedBack: under a stopped server an older copy of the folder is
-// simply what there is; the cell and its clients find out.
+// Under a stopped server an older copy of the folder is simply what there is; the cell
+// and its clients find out.
 func TestFolderCopiedBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := open(t, EmbeddedOptions{Dir: dir})
@@ -359,7 +359,7 @@ func TestQuotaHolds(t *testing.T) {
 	}
 }
 
-// TestCompaction: signs of life and the like leave a past that is dropped.
+// Signs of life and the like leave a past that is dropped.
 func TestCompaction(t *testing.T) {
 	s := open(t, EmbeddedOptions{ActiveTTL: idle})
 	u := upkeep{Embedded: s, compacted: s.seenNow(), at: s.opts.Clock.Now(), written: s.seenNow(), writtenAt: s.opts.Clock.Now()}

@@ -139,7 +139,7 @@ func threeMembers(t *testing.T, version string) (*etcdtest.Cluster, *appender) {
 	return c, newAppender(t, external(t, c, ExternalOptions{}))
 }
 
-func TestMembersAreLost(t *testing.T) { onEachVersion(t, membersAreLost) }
+func TestMembersLost(t *testing.T) { onEachVersion(t, membersAreLost) }
 
 func membersAreLost(t *testing.T, version string) {
 	c, s := threeMembers(t, version)
@@ -238,9 +238,8 @@ func allMembersDownAndBack(t *testing.T, version string) {
 	s.appendMany(10)
 }
 
-// TestRequestTimedOut: a majority is stopped while a batch is on its way. etcd
-// says that the request timed out; the batch may have landed, and tried again
-// it has.
+// A majority is stopped while a batch is on its way. etcd says that the request timed
+// out; the batch may have landed, and tried again it has.
 func TestRequestTimedOut(t *testing.T) { sideBySide(t, requestTimedOut) }
 
 func requestTimedOut(t *testing.T, version string) {
@@ -264,8 +263,8 @@ func requestTimedOut(t *testing.T, version string) {
 	s.appendMany(10)
 }
 
-// TestNetworkSwallowsOneMember: the way to the member in use goes silent, its
-// connections stay open. Another is asked long before a keepalive would tell.
+// The way to the member in use goes silent, its connections stay open. Another is asked
+// long before a keepalive would tell.
 func TestNetworkSwallowsOneMember(t *testing.T) {
 	starts(t)
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
@@ -301,9 +300,9 @@ func TestNetworkSwallowsOneMember(t *testing.T) {
 	}
 }
 
-// TestRolledBackUnderARunningServer: a single member's folder is set back to an
-// older copy. The running server sees it at its next confirm or append; so does
-// one that starts on the same data folder; a new one cannot know.
+// A single member's folder is set back to an older copy. The running server sees it at
+// its next confirm or append; so does one that starts on the same data folder; a new one
+// cannot know.
 func TestRolledBackUnderARunningServer(t *testing.T) {
 	starts(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -356,7 +355,7 @@ func TestRolledBackUnderARunningServer(t *testing.T) {
 	newAppender(t, external(t, c, ExternalOptions{Dir: dir})).appendMany(3)
 }
 
-// TestAnotherCluster: behind the same name there is another cluster now.
+// Behind the same name there is another cluster now.
 func TestAnotherCluster(t *testing.T) {
 	starts(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -372,8 +371,8 @@ func TestAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestClusterComesLater: a server that starts before its etcd waits for it.
-func TestClusterComesLater(t *testing.T) {
+// A server that starts before its etcd waits for it.
+func TestStartWaitsForCluster(t *testing.T) {
 	starts(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
 	c.Members[0].Kill()

@@ -193,8 +193,8 @@ func wantDamaged(t *testing.T, dir string, says ...string) {
 	}
 }
 
-// TestDamagedFolder: each way of damage ends a start with the code of damage, the name
-// of what is damaged, and what to do; and so it does the next one.
+// Each way of damage ends a start with the code of damage, the name of what is damaged,
+// and what to do; and so it does the next one.
 func TestDamagedFolder(t *testing.T) {
 	wholes := map[bool]string{false: left(t, false), true: left(t, true)}
 	for what, tc := range damages {
@@ -213,9 +213,9 @@ func TestDamagedFolder(t *testing.T) {
 	}
 }
 
-// TestLogCutShort: wherever the log of a server that was stopped is cut off, or ends in
-// zeros instead of what was there, the start is one of damage, or of a store that shows
-// less than it had reached.
+// Wherever the log of a server that was stopped is cut off, or ends in zeros instead of
+// what was there, the start is one of damage, or of a store that shows less than it had
+// reached.
 func TestLogCutShort(t *testing.T) {
 	whole := left(t, false)
 	raw, err := os.ReadFile(segment(t, whole, 0))
@@ -248,9 +248,8 @@ func TestLogCutShort(t *testing.T) {
 	}
 }
 
-// TestFolderThatIsWholeIsNotDamaged: what lies beside, and what etcd leaves there by
-// itself, ends no start.
-func TestFolderThatIsWholeIsNotDamaged(t *testing.T) {
+// What lies beside, and what etcd leaves there by itself, ends no start.
+func TestExtraFilesAreNoDamage(t *testing.T) {
 	dir := left(t, true)
 	for _, name := range []string{
 		"notes.txt", "etcd/notes.txt", "etcd/member/notes.txt", "etcd/member/wal/notes.wal", "etcd/member/wal/0.tmp", "etcd/member/wal/x.broken",
@@ -266,9 +265,9 @@ func TestFolderThatIsWholeIsNotDamaged(t *testing.T) {
 	}
 }
 
-// TestFolderThatMayNotBeRead is no damage: the error names the file, and the system's
+// A folder that may not be read is no damage: the error names the file and the system's
 // refusal.
-func TestFolderThatMayNotBeRead(t *testing.T) {
+func TestUnreadableFolderIsNoDamage(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may read everything")
 	}
@@ -288,7 +287,7 @@ func TestFolderThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestFolderOpenToOthers is warned about, and served all the same.
+// A folder that others may write to is warned about and served.
 func TestFolderOpenToOthers(t *testing.T) {
 	for mode, warns := range map[fs.FileMode]bool{0o777: true, 0o770: true, 0o702: true, 0o755: false, 0o700: false} {
 		dir := t.TempDir()

@@ -25,7 +25,7 @@ func (a answering) Range(context.Context, *pb.RangeRequest) (*pb.RangeResponse, 
 
 // An answer that is none of etcd's ends in an error: not in a panic, and not in
 // reading on for ever.
-func TestAnswersThatAreNone(t *testing.T) {
+func TestMalformedRepliesAreErrors(t *testing.T) {
 	page := func(more bool, keys ...string) *pb.RangeResponse {
 		p := &pb.RangeResponse{More: more}
 		for _, k := range keys {

@@ -16,7 +16,7 @@ import (
 )
 
 // What reaches the log reads like the rest of it, and is of the kind it was.
-func TestTellsOfMembers(t *testing.T) {
+func TestMemberErrorText(t *testing.T) {
 	for words, err := range map[string]error{
 		"no answer in time from the etcd at a:1":                 status.Error(codes.DeadlineExceeded, "context deadline exceeded"),
 		"etcd at a:1: error reading from server: EOF":            status.Error(codes.Unavailable, "error reading from server: EOF"),
@@ -50,7 +50,7 @@ func TestTellsOfMembers(t *testing.T) {
 }
 
 // The same of an etcd that is away, whatever was asked.
-func TestTellsThatEtcdIsAway(t *testing.T) {
+func TestUnreachableEtcdErrorText(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,8 @@ const password = "correct horse battery staple"
 
 func say(word string) func() (string, error) { return func() (string, error) { return word, nil } }
 
-// C28. TestRightsOnThePrefixSuffice: a user that may read and write below the prefix
-// and nothing else. Its tokens end: after two seconds, when rights change, when
-// members restart.
+// C28: a user that may read and write below the prefix and nothing else. Its tokens end:
+// after two seconds, when rights change, when members restart.
 func TestRightsOnThePrefixSuffice(t *testing.T) {
 	starts(t)
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -81,8 +80,8 @@ func TestRightsOnThePrefixSuffice(t *testing.T) {
 	}
 }
 
-// TestRefusals: what only an operator can mend ends a start at once, says what
-// is wrong, and never the password.
+// What only an operator can mend ends a start at once, says what is wrong, and never the
+// password.
 func TestRefusals(t *testing.T) { sideBySide(t, refusals) }
 
 func refusals(t *testing.T, version string) {
@@ -135,7 +134,7 @@ func (l *lines) text() string {
 	return l.buf.String()
 }
 
-// TestTLS: etcd and pawl show each other certificates.
+// Etcd and pawl show each other certificates.
 func TestTLS(t *testing.T) { sideBySide(t, bothShowCertificates) }
 
 func bothShowCertificates(t *testing.T, version string) {
@@ -165,8 +164,8 @@ func bothShowCertificates(t *testing.T, version string) {
 	}
 }
 
-// TestWantsAClientCertificate: what an operator reads when the files for TLS do not
-// suit, at the start and from a member that is asked while all runs.
+// What an operator reads when the files for TLS do not suit, at the start and from a
+// member that is asked while all runs.
 func TestWantsAClientCertificate(t *testing.T) {
 	starts(t)
 	id, stranger := etcdtest.NewIdentity(t), etcdtest.NewIdentity(t)
@@ -198,7 +197,7 @@ func TestWantsAClientCertificate(t *testing.T) {
 	}
 }
 
-// TestExpiredServer: etcd's own certificate has run out.
+// Etcd's own certificate has run out.
 func TestExpiredServer(t *testing.T) {
 	starts(t)
 	id := etcdtest.NewIdentity(t)

@@ -38,7 +38,7 @@ func lies(t *testing.T, folder string) []string {
 	return names
 }
 
-func TestSegmentIsZerosOfItsSize(t *testing.T) {
+func TestSegmentIsZeroFilled(t *testing.T) {
 	s := newSegments(t.TempDir())
 	if err := s.lay(t.Context(), "1.tmp"); err != nil {
 		t.Fatal(err)
@@ -52,8 +52,7 @@ func TestSegmentIsZerosOfItsSize(t *testing.T) {
 	}
 }
 
-// TestSegmentNeverReplaces: neither a file that was there nor one that etcd made
-// while ours was written.
+// Neither a file that was there nor one that etcd made while ours was written.
 func TestSegmentNeverReplaces(t *testing.T) {
 	s := newSegments(t.TempDir())
 	etcds := filepath.Join(s.folder, "0.tmp")
@@ -89,7 +88,7 @@ func TestSegmentNeverReplaces(t *testing.T) {
 	check()
 }
 
-func TestSegmentLeavesNothingHalf(t *testing.T) {
+func TestFailedSegmentIsRemoved(t *testing.T) {
 	s := newSegments(t.TempDir())
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -113,8 +112,8 @@ func TestSegmentLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreTaken: etcd writes its log over the zeros, and finds it again.
-func TestSegmentsAreTaken(t *testing.T) {
+// Etcd writes its log over the zeros, and finds it again.
+func TestEtcdUsesPreparedSegments(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, EmbeddedOptions{Dir: dir})
 	s := segments{

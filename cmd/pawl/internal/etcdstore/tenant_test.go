@@ -25,9 +25,9 @@ import (
 // ends: on a busy machine a sign of life takes its time.
 const unhurried = 30 * time.Second
 
-// TestNeighbourFillsEtcd: somebody else fills the cluster up to its quota. Nothing
-// of ours can be written until the operator makes room; that the tenure is in
-// force can be told all the while, and acquires are known to be refused.
+// Somebody else fills the cluster up to its quota. Nothing of ours can be written until
+// the operator makes room; that the tenure is in force can be told all the while, and
+// acquires are known to be refused.
 func TestNeighbourFillsEtcd(t *testing.T) { sideBySide(t, neighbourFillsEtcd) }
 
 func neighbourFillsEtcd(t *testing.T, version string) {
@@ -80,9 +80,9 @@ func neighbourFillsEtcd(t *testing.T, version string) {
 	testwait.Until(t, bound, "acquires are let in again", tight(false))
 }
 
-// TestSomebodyCompacts in the middle of a replay: what is being read is gone,
-// and the replay begins anew.
-func TestSomebodyCompacts(t *testing.T) { sideBySide(t, somebodyCompacts) }
+// A compaction in the middle of a replay removes what is being read: the replay begins
+// again.
+func TestCompactionDuringReplayRestartsIt(t *testing.T) { sideBySide(t, somebodyCompacts) }
 
 func somebodyCompacts(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version})
@@ -120,8 +120,8 @@ func somebodyCompacts(t *testing.T, version string) {
 	}
 }
 
-// TestAutoCompaction: a cluster that compacts by itself, as its administrator
-// should have it, takes nothing of ours and is not warned of.
+// A cluster that compacts by itself, as its administrator should have it, takes nothing
+// of ours and is not warned of.
 func TestAutoCompaction(t *testing.T) { sideBySide(t, autoCompaction) }
 
 func autoCompaction(t *testing.T, version string) {
@@ -149,8 +149,7 @@ func autoCompaction(t *testing.T, version string) {
 	}
 }
 
-// TestOldestRevision: the oldest revision that etcd keeps is found exactly, no matter who
-// compacts it.
+// The oldest revision that etcd keeps is found exactly, no matter who compacts it.
 func TestOldestRevision(t *testing.T) { sideBySide(t, oldestRevision) }
 
 func oldestRevision(t *testing.T, version string) {
@@ -176,9 +175,8 @@ func oldestRevision(t *testing.T, version string) {
 	}
 }
 
-// TestPast: an operator is warned once, when nothing is ever compacted, or
-// nothing was for a day.
-func TestPast(t *testing.T) {
+// An operator is warned once, when nothing is ever compacted, or nothing was for a day.
+func TestMissingCompactionIsWarnedOnce(t *testing.T) {
 	now := clock.System().Now()
 	warned := 0
 	warn := func(string, ...any) { warned++ }
@@ -204,9 +202,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// TestRequestLimit: an etcd that takes no batch of the largest size is refused at
-// the start, and one that is made so later ends the server, with a text that
-// says what to do.
+// An etcd that takes no batch of the largest size is refused at the start, and one that
+// is made so later ends the server, with a text that says what to do.
 func TestRequestLimit(t *testing.T) { sideBySide(t, requestLimit) }
 
 func requestLimit(t *testing.T, version string) {
@@ -230,9 +227,8 @@ func requestLimit(t *testing.T, version string) {
 	}
 }
 
-// TestNothingLeftOfExternal: no goroutine outlives the store, whether its cluster
-// answers or not.
-func TestNothingLeftOfExternal(t *testing.T) {
+// No goroutine outlives the store, whether its cluster answers or not.
+func TestExternalStoreLeavesNoGoroutine(t *testing.T) {
 	starts(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
 	before := goleak.IgnoreCurrent()
@@ -247,8 +243,8 @@ func TestNothingLeftOfExternal(t *testing.T) {
 	noneLeft(t, before)
 }
 
-// TestOneNodeServedTwice: a data folder was copied. The copy takes over at once,
-// as a restart would, and the first one does not take over from it in turn.
+// A data folder was copied. The copy takes over at once, as a restart would, and the
+// first one does not take over from it in turn.
 func TestOneNodeServedTwice(t *testing.T) {
 	starts(t)
 	c := etcdtest.Start(t, etcdtest.Options{})

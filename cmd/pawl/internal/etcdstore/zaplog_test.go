@@ -32,8 +32,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestLastWordsOfDamage: what a member cannot read is damage, unless the system
-// refuses the file or has no room.
+// What a member cannot read is damage, unless the system refuses the file or has no
+// room.
 func TestLastWordsOfDamage(t *testing.T) {
 	for _, tc := range []struct {
 		err     error

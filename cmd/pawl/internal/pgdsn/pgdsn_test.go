@@ -8,14 +8,14 @@ import (
 )
 
 // The driver tells of every way in which it tried to connect: TLS and none are two.
-func TestOneLineOfTheDriver(t *testing.T) {
+func TestDriverErrorIsOneLine(t *testing.T) {
 	got := OneLine(errors.New("failed to connect:\n\ta:1: refused\n\ta:1: refused\n\tb:1: refused"))
 	if expected := "failed to connect: a:1: refused b:1: refused"; got != expected {
 		t.Errorf("it reads %q, expected %q", got, expected)
 	}
 }
 
-func TestNoPasswordIsTold(t *testing.T) {
+func TestErrorsOmitPassword(t *testing.T) {
 	const password = "hu  sh/?"
 	db, err := Parse("postgres://app:hu%20%20sh%2F%3F@127.0.0.1:1/shop")
 	if err != nil || db.Config.ConnConfig.Password != password {
@@ -33,7 +33,7 @@ func TestNoPasswordIsTold(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableNameIsNotRepeated(t *testing.T) {
+func TestInvalidDSNIsNotEchoed(t *testing.T) {
 	for _, dsn := range []string{"postgres://app:hush%zz@h/shop", "host=h port=hush", "hush"} {
 		_, err := Parse(dsn)
 		if !errors.Is(err, ErrDSN) || strings.Contains(err.Error(), "hush") {

@@ -39,7 +39,7 @@ func TestComplaints(t *testing.T) {
 }
 
 // An id that is missing in a path is no request to go elsewhere.
-func TestEmptyPartsOfPaths(t *testing.T) {
+func TestEmptyPathSegmentsAreNotRedirected(t *testing.T) {
 	c := serve(t)
 	for _, path := range []string{"/v1/leases//renew", "/v1/sessions//renew", "//v1/leases", "/v1/leases/../sessions"} {
 		a := c.refused(404, "invalid", "POST", path, "{}")

@@ -5,7 +5,7 @@ import "testing"
 // I8: the answer to an acquire in a session is lost, and the session lives on. The
 // next request of the session is told that the session itself is in the way, others
 // are not; a repeat under the request id finds the lease, to be released.
-func TestLeaseOfASessionIsFoundAgain(t *testing.T) {
+func TestLeaseFoundAfterLostAnswer(t *testing.T) {
 	c := serve(t)
 	in := func(session, id string) string {
 		return `{"name":"a","session":` + quote(session) + `,"request_id":` + quote(id) + `}`

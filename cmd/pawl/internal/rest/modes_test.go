@@ -50,7 +50,7 @@ func token(t *testing.T, s string) guard.Token {
 	return n
 }
 
-func TestSharedLeasesHaveTheFenceOfTheirRun(t *testing.T) {
+func TestConcurrentReadersShareFence(t *testing.T) {
 	c := serve(t)
 	c.want(200, "DELETE", "/v1/leases/"+c.want(200, "POST", "/v1/leases", `{"name":"a"}`).text("lease"), "")
 	first := c.want(200, "POST", "/v1/leases", `{"name":"a","ttl":"1h","shared":true}`)
@@ -150,7 +150,7 @@ func TestSlots(t *testing.T) {
 }
 
 // C08: acquires that are given up at any moment leave no permit behind.
-func TestSlotsGivenUpComeBack(t *testing.T) {
+func TestAbandonedSlotsAreReturned(t *testing.T) {
 	c := serve(t)
 	const body = `{"name":"a","ttl":"1h","slots":3,"wait":"1ms"}`
 	answers := make(chan answer, 40)
@@ -178,7 +178,7 @@ func TestSlotsGivenUpComeBack(t *testing.T) {
 
 // C08: a caller that disconnects while it asks, waits or is granted keeps no permit
 // for longer than a TTL, and there are never more than there are.
-func TestSlotsOfThoseWhoHungUpComeBack(t *testing.T) {
+func TestSlotsOfDisconnectedCallersAreReturned(t *testing.T) {
 	c := serve(t)
 	const clients = 60
 	ends := make([]context.CancelFunc, clients)
@@ -261,7 +261,7 @@ func TestSeveralNamesAllOrNothing(t *testing.T) {
 	c.want(200, "POST", "/v1/leases", `{"names":`+mustJSON(manyNames(bounds.NamesMax))+`}`)
 }
 
-func TestReadersOfSeveralNamesHaveEachItsFence(t *testing.T) {
+func TestSharedLeaseOfSeveralNamesHasFencePerName(t *testing.T) {
 	c := serve(t)
 	first := c.want(200, "POST", "/v1/leases", `{"name":"b","ttl":"1h","shared":true}`)
 	l := c.want(200, "POST", "/v1/leases", `{"names":["a","b"],"ttl":"1h","shared":true}`)

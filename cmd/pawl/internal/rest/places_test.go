@@ -38,7 +38,7 @@ func (c *client) waiters(name string) int {
 
 // A proxy cuts the connection of a wait. The same request takes its place up
 // again, before one that came later.
-func TestAWaitThatIsCutKeepsItsPlace(t *testing.T) {
+func TestInterruptedWaitKeepsPlace(t *testing.T) {
 	c := serve(t)
 	held := c.want(200, "POST", "/v1/leases", `{"name":"a","ttl":"1h"}`)
 	const first = `{"name":"a","wait":"1h","request_id":"first","label":"first"}`

@@ -79,7 +79,7 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfAnyOtherKindIsUnknown(t *testing.T) {
+func TestUnlistedErrorIsUnknownOutcome(t *testing.T) {
 	for _, err := range []error{context.Canceled, context.DeadlineExceeded, errors.New("odd")} {
 		c := handlerOf(t, fake{err: err})
 		for _, r := range requests {

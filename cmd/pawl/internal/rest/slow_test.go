@@ -119,7 +119,7 @@ func TestSlowBody(t *testing.T) {
 }
 
 // A client that does not take its answer is cut off after answerWait.
-func TestAnswerNotTaken(t *testing.T) {
+func TestUnreadAnswerIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, closed := onPipe(t)
 		begun := time.Now()

@@ -17,7 +17,7 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-func TestWhatDoesNotFitIsInvalid(t *testing.T) {
+func TestOutOfRangeFieldsAreInvalid(t *testing.T) {
 	c := serve(t)
 	for _, body := range []string{
 		``, `null`, `[]`, `"a"`, `1`, `{`, `{"name":"a"`, `{"name":"a"}x`, `{"name":"a"}{}`, `name=a`,
@@ -56,7 +56,7 @@ func TestWhatDoesNotFitIsInvalid(t *testing.T) {
 	c.want(200, "POST", "/v1/leases", `{"name":"a","ttl":"1m30s","wait":"0s","label":"\ud83d\udd12"}`)
 }
 
-func TestQueriesAndBodiesThatAreNotTaken(t *testing.T) {
+func TestUnexpectedQueryOrBodyIsRefused(t *testing.T) {
 	c := serve(t)
 	for _, path := range []string{
 		"/v1/locks?nam=a", "/v1/locks?Name=a", "/v1/locks?name=a&name=a", "/v1/locks?name=", "/v1/locks?prefix=a;b",
@@ -270,7 +270,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // A key that is described is read.
-func TestKeysThatAreRead(t *testing.T) {
+func TestDocumentedKeysAreAccepted(t *testing.T) {
 	if read, described := rest.KnownKeys(); !reflect.DeepEqual(read, described) {
 		t.Errorf("described are %v, read %v", described, read)
 	}

@@ -23,7 +23,7 @@ func listening(t *testing.T, at string) net.Listener {
 	return l
 }
 
-func TestReachedWhereTold(t *testing.T) {
+func TestAdvertisedAddresses(t *testing.T) {
 	d := &listeners{link: listening(t, "0.0.0.0:0"), http: listening(t, "0.0.0.0:0")}
 	narrow := &listeners{link: d.link, http: listening(t, "127.0.0.1:0")}
 	port := func(l net.Listener) string {
@@ -65,7 +65,7 @@ func TestCheckAdvertised(t *testing.T) {
 
 // Whatever clients are sent to is answered for, and whatever the certificate is
 // for; a name that somebody else has lead here is not.
-func TestHostsThatAreAnswered(t *testing.T) {
+func TestAcceptedHosts(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := testcert.New(t, dir, "ca").Issue("server", nil, "locks.example", "*.cell.example")
 	c, err := loadCertificates(Files{Cert: cert, Key: key}, clock.System(), slog.New(slog.DiscardHandler), access.NewGate(nil))
@@ -110,7 +110,7 @@ func TestHostsThatAreAnswered(t *testing.T) {
 
 // A certificate that is not for where clients are sent to is warned about at the
 // start of a server that others stand by for.
-func TestACertificateForAnotherHostIsWarnedAbout(t *testing.T) {
+func TestCertificateForOtherHostIsWarnedAbout(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := testcert.New(t, dir, "ca").Issue("server", func(c *x509.Certificate) { c.IPAddresses = nil }, "locks.example")
 	for at, warned := range map[addresses]bool{

@@ -103,7 +103,7 @@ func TestVersionsOfTLS(t *testing.T) {
 
 // New files are shown as soon as they are there; broken ones are not, and what
 // was in force goes on.
-func TestCertificatesAreReadAgain(t *testing.T) {
+func TestCertificatesAreReloaded(t *testing.T) {
 	dir := t.TempDir()
 	ca := testcert.New(t, dir, "ca")
 	cert, key := ca.Issue("server", nil)
@@ -145,7 +145,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 }
 
 // A client need not have a certificate; one that it has must be good.
-func TestCertificatesOfClients(t *testing.T) {
+func TestClientCertificateIsOptionalButValid(t *testing.T) {
 	dir := t.TempDir()
 	ca, clients, others := testcert.New(t, dir, "ca"), testcert.New(t, dir, "clients"), testcert.New(t, dir, "others")
 	cert, key := ca.Issue("server", nil)
@@ -178,7 +178,7 @@ func TestCertificatesOfClients(t *testing.T) {
 
 // A client whose authority was removed is refused, on the
 // connection that it has, too.
-func TestAnAuthorityThatIsTakenOut(t *testing.T) {
+func TestRemovedAuthorityEndsItsConnections(t *testing.T) {
 	dir := t.TempDir()
 	ca, old := testcert.New(t, dir, "ca"), testcert.New(t, dir, "clients")
 	cert, key := ca.Issue("server", nil)

@@ -12,7 +12,7 @@ import (
 // Of a list of authorities that is being written, of one that is damaged, and of
 // what is none, nothing comes into force: clients of those that are missing would
 // be put out.
-func TestATornListOfAuthorities(t *testing.T) {
+func TestPartialAuthoritiesFileIsIgnored(t *testing.T) {
 	dir := t.TempDir()
 	ca, other := testcert.New(t, dir, "ca"), testcert.New(t, dir, "other")
 	cert, key := ca.Issue("server", nil)

@@ -78,7 +78,7 @@ func TestConnectionsLeaveFilesForTheStore(t *testing.T) {
 
 // A page in a browser on the server's machine reads no profiles, under whatever
 // name it comes, and starts none.
-func TestProfilesAreForThisMachine(t *testing.T) {
+func TestProfilesRefuseBrowsers(t *testing.T) {
 	h := debugHandler(rest.HostCheck("127.0.0.1:6060", nil))
 	for _, c := range []struct {
 		host, site string

@@ -12,7 +12,7 @@ import (
 	"github.com/pawlproject/pawl/internal/cell"
 )
 
-// TestHistograms: each is shown with all its buckets and in seconds.
+// Each is shown with all its buckets and in seconds.
 func TestHistograms(t *testing.T) {
 	r := prometheus.NewRegistry()
 	var stats cell.Stats

@@ -49,7 +49,7 @@ func TestCheckAddress(t *testing.T) {
 	}
 }
 
-func TestNoCellIsCreatedWhileTheClockIsAbsurd(t *testing.T) {
+func TestNewCellNeedsPlausibleClock(t *testing.T) {
 	released := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		now  time.Time

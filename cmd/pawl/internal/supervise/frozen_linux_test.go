@@ -12,7 +12,7 @@ import (
 
 // The run steps in while there is time to kill before the deadline: a quarter of the
 // margin behind the watcher's time, 3 s from now. The rest of it is for the kernel.
-func TestLateWatcherIsNotWaitedForUntilTheDeadline(t *testing.T) {
+func TestRunKillsBeforeDeadlineWhenWatcherIsLate(t *testing.T) {
 	j, all := escaped(t, spec{Contain: ContainProcesses, Deaf: true, Margin: 8 * time.Second})
 	deadline := clock.Boottime() + 9*time.Second
 	j.send(instruction{Deadline: 9 * time.Second})
@@ -41,7 +41,7 @@ func (j *job) frozen() (watcher process) {
 
 // A machine that is frozen past the deadline wakes up to a kill without a request
 // before it. The lease was lost all the same: the kill is not the command's own end.
-func TestKillWithoutARequestIsALostLease(t *testing.T) {
+func TestKillWithoutRequestIsLostLease(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{TTL: frozenTTL, Args: script(dir, "up; exec sleep 1000")})
 	p := started(t, dir, "leader")
@@ -55,7 +55,7 @@ func TestKillWithoutARequestIsALostLease(t *testing.T) {
 }
 
 // So it is where the watcher does not wake up.
-func TestWatcherGoneAtTheDeadlineIsALostLease(t *testing.T) {
+func TestStoppedWatcherAtDeadlineIsLostLease(t *testing.T) {
 	j, all := escaped(t, spec{TTL: frozenTTL, Contain: ContainProcesses})
 	w := j.frozen()
 	w.kill()

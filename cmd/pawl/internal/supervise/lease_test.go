@@ -82,7 +82,7 @@ func (h pausingHeld) Remaining() time.Duration {
 func (h pausingHeld) Check(ctx context.Context) error { return ctx.Err() }
 
 // A pause between the clock and the lease makes the deadline sooner, never later.
-func TestPausedLookErrsToTheEarlySide(t *testing.T) {
+func TestPauseWhileReadingLeaseMakesDeadlineEarlier(t *testing.T) {
 	h := pausingHeld{clock.Boottime() + time.Hour}
 	f, err := Follow(h, time.Hour)
 	if err != nil {

@@ -21,7 +21,7 @@ func ordered(t *testing.T) (outbox[order], <-chan order) {
 
 // The lease decides over a command's code only where the watcher knew of its end
 // when the command ended: work that was finished before stands.
-func TestWhatALostLeaseOverrules(t *testing.T) {
+func TestLostLeaseOverridesExitCode(t *testing.T) {
 	const exited, term, kill = 0, uint32(syscall.SIGTERM), uint32(syscall.SIGKILL)
 	for _, test := range []struct {
 		what string
@@ -52,7 +52,7 @@ func TestWhatALostLeaseOverrules(t *testing.T) {
 
 // A signal that comes while the command is being started is not lost: its sender
 // it waits for the run to end.
-func TestSignalsBeforeTheStartArePassedOn(t *testing.T) {
+func TestSignalsBeforeStartAreForwarded(t *testing.T) {
 	orders, arrived := ordered(t)
 	r := &run{orders: orders}
 	r.pass(syscall.SIGUSR1)
@@ -75,7 +75,7 @@ func TestSignalsBeforeTheStartArePassedOn(t *testing.T) {
 //
 //  1. The command is killed at its deadline, and the watcher reaps it.
 //  2. The run, which was frozen, wakes up and finds the watcher late. It kills it.
-func TestCommandThatTheWatcherReapedWasStarted(t *testing.T) {
+func TestCommandReapedByDyingWatcherCountsAsStarted(t *testing.T) {
 	command := exec.Command("true")
 	if err := command.Run(); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func reportsOf(t *testing.T, watcher int) (unread func() int) {
 //     continues it, so that it hears.
 //  3. It ends by the signal; the watcher reports that and continues the run.
 //  4. The run finds it gone, does not stop again, and says that the lease is lost.
-func TestCtrlZPastTheDeadline(t *testing.T) {
+func TestCtrlZBeyondDeadlineEndsCommand(t *testing.T) {
 	s, shell := sleeps(t, spec{KillAfter: 2 * time.Second})
 	s.send(instruction{Deadline: 6 * time.Second})
 	s.press(ctrlZ)
@@ -96,7 +96,7 @@ func TestCtrlZPastTheDeadline(t *testing.T) {
 // The same with a command that stops once more instead of ending, as one does
 // that reads from the terminal before it hears of the signal: it is not asked
 // again, but killed at deadline - margin. The run is not there to stop again.
-func TestCtrlZPastTheDeadlineAndAgain(t *testing.T) {
+func TestSecondStopBeyondDeadlineEndsCommand(t *testing.T) {
 	s, shell := sleeps(t, spec{
 		Args:      []string{"sh", "-c", `trap "kill -STOP $$" TERM; echo said:up; while :; do read x; done`},
 		KillAfter: 2 * time.Second,
@@ -120,7 +120,7 @@ func endsFirst(r *run) {
 // A run that stops itself when there is nothing left to wait for is continued by
 // the watcher: nobody else would. That may be so soon that the shell does not see
 // the stop.
-func TestRunStopsLate(t *testing.T) {
+func TestLateStopOfRunIsContinued(t *testing.T) {
 	s, _ := sleeps(t, spec{Late: true})
 	s.press(ctrlZ)
 	e := next(t, s.events, "the shell sees its job end")
@@ -139,7 +139,7 @@ func TestRunStopsLate(t *testing.T) {
 //  2. The command stops; the watcher reports it into a pipe that nobody reads.
 //  3. The command is killed; the watcher reports that too, and continues the run.
 //  4. The run reads of the stop, then of the end.
-func TestStopIsHeardOfTooLate(t *testing.T) {
+func TestStopSeenAfterCommandEnded(t *testing.T) {
 	s, shell := sleeps(t, spec{
 		Args: []string{"sh", "-c", `trap "echo said:heard" USR1; echo said:up; while :; do read x; done`},
 	})

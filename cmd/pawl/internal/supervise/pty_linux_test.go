@@ -315,7 +315,7 @@ func (s *seat) exits(outcome string) (last event) {
 
 func front() []string { return []string{"/proc/self/exe", roleFront} }
 
-func TestTerminalIsGivenAndTakenBack(t *testing.T) {
+func TestTerminalIsGivenToCommandAndReturned(t *testing.T) {
 	for _, shell := range []bool{true, false} {
 		t.Run(fmt.Sprintf("shell=%v", shell), func(t *testing.T) {
 			s := onTerminal(t, spec{Args: front()}, shell)
@@ -327,7 +327,7 @@ func TestTerminalIsGivenAndTakenBack(t *testing.T) {
 	}
 }
 
-func TestTerminalIsTakenBackWhenTheCommandCannotBeRun(t *testing.T) {
+func TestTerminalIsReturnedWhenCommandFailsToStart(t *testing.T) {
 	path := t.TempDir() + "/lost"
 	if err := os.WriteFile(path, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -389,7 +389,7 @@ func TestCtrlZ(t *testing.T) {
 	s.exits("3 child exited 3")
 }
 
-func TestCtrlZAndTheLeaseIsLost(t *testing.T) {
+func TestLeaseLostWhileStoppedByCtrlZ(t *testing.T) {
 	s := onTerminal(t, spec{Args: front(), KillAfter: bound}, true)
 	s.says("up front=true <nil>")
 	s.send(instruction{Check: "gone"})
@@ -417,7 +417,7 @@ func TestCtrlZWithoutAShell(t *testing.T) {
 
 // In a pipeline others of the group may want the keyboard: the command gets the
 // terminal when it reads from it.
-func TestTerminalIsGivenOnDemand(t *testing.T) {
+func TestTerminalIsGivenWhenCommandReads(t *testing.T) {
 	s := onTerminal(t, spec{Args: front()}, true, "TEST_SIBLING=1")
 	s.says("up front=false <nil>")
 	s.press("hello\n")
@@ -465,7 +465,7 @@ func TestCtrlZStopsThePipeline(t *testing.T) {
 
 // What a command leaves of the terminal's modes is its own choice, unless it was
 // killed before it could undo it.
-func TestModesOfTheTerminal(t *testing.T) {
+func TestTerminalModesAreRestoredAfterKill(t *testing.T) {
 	s := onTerminal(t, spec{Args: []string{"sh", "-c", "stty -echo; echo said:up; exec sleep 1000"}}, true)
 	s.says("up")
 	s.press(ctrlC)

@@ -19,7 +19,7 @@ import (
 
 // A command that became root under an ordinary user's run outlives the lease: run
 // says which process that is, does not say that it was killed, and waits for it.
-func TestCommandOfAnotherUserIsToldOf(t *testing.T) {
+func TestUnkillableCommandIsReported(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes a program that becomes root")
 	}

@@ -74,7 +74,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestStreamsAreTheCommands(t *testing.T) {
+func TestCommandInheritsStandardStreams(t *testing.T) {
 	j := start(t, spec{Args: []string{"sh", "-c", `cat; echo "$PAWL_NAME" >&2`}})
 	fmt.Fprint(j.stdin, "line 1\n\x00\xffline 2")
 	j.stdin.Close()
@@ -89,7 +89,7 @@ func TestStreamsAreTheCommands(t *testing.T) {
 
 // What the command inherits beside its streams is at its own numbers (make's
 // job server, for one), and none of it is ours.
-func TestDescriptorsAreTheCallers(t *testing.T) {
+func TestCommandInheritsCallersDescriptors(t *testing.T) {
 	list := []string{"ls", "/proc/self/fd"}
 	direct, err := exec.Command(list[0], list[1:]...).Output()
 	if err != nil {
@@ -103,7 +103,7 @@ func TestDescriptorsAreTheCallers(t *testing.T) {
 }
 
 // A signal to the run reaches the whole group, and the run waits for it.
-func TestSignalsArePassedOn(t *testing.T) {
+func TestSignalsAreForwardedToGroup(t *testing.T) {
 	for _, sig := range []syscall.Signal{
 		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 	} {
@@ -159,7 +159,7 @@ func goneSoon(t *testing.T, all ...process) {
 	})
 }
 
-func TestNothingIsLeftWhenTheCommandEnds(t *testing.T) {
+func TestNoProcessSurvivesCommand(t *testing.T) {
 	means(t, func(t *testing.T, c Contain) {
 		j, all := escaped(t, spec{Contain: c})
 		j.stdin.Close()
@@ -169,7 +169,7 @@ func TestNothingIsLeftWhenTheCommandEnds(t *testing.T) {
 	})
 }
 
-func TestNothingIsLeftWhenTheLeaseRunsOut(t *testing.T) {
+func TestNoProcessSurvivesLease(t *testing.T) {
 	means(t, func(t *testing.T, c Contain) {
 		j, all := escaped(t, spec{Contain: c})
 		j.send(instruction{Deadline: 500 * time.Millisecond})
@@ -215,7 +215,7 @@ func TestRunKilled(t *testing.T) {
 	})
 }
 
-func TestRunStoppedPastTheDeadline(t *testing.T) {
+func TestWatcherKillsWhileRunIsStopped(t *testing.T) {
 	means(t, func(t *testing.T, c Contain) {
 		// The watcher has this deadline from the start; no renewal comes.
 		j, all := escaped(t, spec{Contain: c, TTL: 4 * time.Second})
@@ -244,7 +244,7 @@ func TestWatcherKilled(t *testing.T) {
 
 // Children that the run's process had before it became a run are not the
 // command's, and are left alone.
-func TestWhatWasThereBeforeIsSpared(t *testing.T) {
+func TestEarlierChildrenAreSpared(t *testing.T) {
 	dir := t.TempDir()
 	before := []string{"/bin/sh", "-c", `sleep 1000 >/dev/null 2>&1 & echo $! >"$0/.b"; mv "$0/.b" "$0/before"; exec "$@"`, dir}
 	j, all := escaped(t, spec{Before: before})
@@ -263,7 +263,7 @@ func TestWhatWasThereBeforeIsSpared(t *testing.T) {
 }
 
 // With nobody left to sweep, the command itself dies with its watcher.
-func TestCommandDiesWithTheWatcherWhileTheRunIsStopped(t *testing.T) {
+func TestCommandDiesWithWatcherWhileRunIsStopped(t *testing.T) {
 	j, all := escaped(t, spec{Contain: ContainProcesses})
 	w := watcherOf(t, j.cmd.Process.Pid)
 	j.signal(unix.SIGSTOP)
@@ -298,7 +298,7 @@ func TestWatcherLate(t *testing.T) {
 
 // A service manager asks every process of a service to end. The watcher stays, so
 // that the command has its time and its own code.
-func TestWatcherStaysWhenItIsAskedToEnd(t *testing.T) {
+func TestWatcherIgnoresTerm(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{Args: script(dir, "up; read line; exit 4")})
 	started(t, dir, "leader")
@@ -329,7 +329,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 
 // Who has no parent any more is the watcher's child, and must not stay in the table
 // of processes for as long as the command runs.
-func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
+func TestOrphansAreReaped(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{Contain: ContainProcesses, Args: script(dir, `(sh -c 'echo $$ >"$0/.o"; mv "$0/.o" "$0/orphan"' "$0" &); up; read line; exit 4`)})
 	started(t, dir, "leader")
@@ -378,7 +378,7 @@ func TestLeaseLost(t *testing.T) {
 
 // A lease that is to be given up is ours meanwhile: the command has its time, it
 // may be continued to hear of the request, and the outcome is no loss.
-func TestAskedToLetGo(t *testing.T) {
+func TestReleaseRequestEndsCommandWithoutLoss(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{KillAfter: bound, Args: script(dir, `trap 'echo bye; exit 3' TERM; up; while :; do sleep 0.05; done`)})
 	p := started(t, dir, "leader")
@@ -396,7 +396,7 @@ func TestAskedToLetGo(t *testing.T) {
 }
 
 // What a command leaves behind is ended with it, and that is said.
-func TestWhatIsLeftIsTold(t *testing.T) {
+func TestLeftoverProcessesAreReported(t *testing.T) {
 	const said = "run: the command left processes behind"
 	means(t, func(t *testing.T, c Contain) {
 		dir := t.TempDir()
@@ -415,7 +415,7 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 
 // A command that somebody stopped stays stopped: not even the request to end
 // may continue it when the lease is not ours.
-func TestLeaseLostWhileTheCommandIsStopped(t *testing.T) {
+func TestLostLeaseKillsStoppedCommand(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{KillAfter: bound, Args: script(dir, `trap 'echo went on; exit 0' TERM CONT; up; while :; do sleep 0.05; done`)})
 	p := started(t, dir, "leader")
@@ -429,7 +429,7 @@ func TestLeaseLostWhileTheCommandIsStopped(t *testing.T) {
 	}
 }
 
-func TestTermComesBeforeKillAtTheDeadline(t *testing.T) {
+func TestTermPrecedesKillAtDeadline(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{KillAfter: 2 * time.Second, Args: script(dir, `trap 'echo asked' TERM; up; while :; do sleep 0.05; done`)})
 	started(t, dir, "leader")
@@ -463,7 +463,7 @@ func TestContextEndsTheCommand(t *testing.T) {
 }
 
 // A nested run is one more thing that descends from the command.
-func TestARunWithinARun(t *testing.T) {
+func TestNestedRunIsDescendant(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, spec{Args: []string{
 		"env", "TEST_SPEC=" + strings.TrimPrefix(nested(t, spec{Args: []string{"/proc/self/exe", roleEscape, dir}}), "TEST_SPEC="),

@@ -40,7 +40,7 @@ func FuzzParseStat(f *testing.F) {
 }
 
 // The number of a process that has ended may be another one's by the time of the kill.
-func TestKillIsForOneProcess(t *testing.T) {
+func TestReusedPIDIsNotKilled(t *testing.T) {
 	p := sleeper(t)
 	earlier := p
 	earlier.start = "1"

@@ -44,7 +44,7 @@ func (p process) stop(t *testing.T) {
 
 // Orders that were sent before the run heard that the command is asked to end
 // move its kill forward only. It has kill-after from the first request on.
-func TestKillOfACommandThatWasAskedToEndIsNotPutOff(t *testing.T) {
+func TestPendingKillOnlyMovesForward(t *testing.T) {
 	const s = time.Second
 	asked := window{Term: 10 * s, Kill: 15 * s}
 	w := &watcher{asked: true, window: asked}
@@ -64,7 +64,7 @@ func TestKillOfACommandThatWasAskedToEndIsNotPutOff(t *testing.T) {
 
 // The run has asked the server before it has the command continued. The order may
 // have waited, with the whole machine, until the deadline is over.
-func TestStoppedCommandIsNotContinuedPastItsDeadline(t *testing.T) {
+func TestStoppedCommandIsNotContinuedAfterDeadline(t *testing.T) {
 	p := sleeper(t)
 	p.stop(t)
 	now := clock.Boottime()
@@ -100,7 +100,7 @@ func TestContinuedCommandDoesNotCountAsStopped(t *testing.T) {
 }
 
 // Between the run's look at the lease and the start may lie a pause of any length.
-func TestNothingIsStartedBehindItsWindow(t *testing.T) {
+func TestCommandIsNotStartedAfterDeadline(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ran")
 	r, out := pipe(t)
 	orders := make(chan order, 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-func TestMinTTLIsTheLeastThatFits(t *testing.T) {
+func TestMinTTLIsSmallest(t *testing.T) {
 	check := func(killAfter time.Duration) {
 		t.Helper()
 		ttl := MinTTL(killAfter)

@@ -35,7 +35,7 @@ func TestOutboxNeverBlocksAndDropsTheNewest(t *testing.T) {
 	}
 }
 
-func TestOutboxOfAPeerThatIsGone(t *testing.T) {
+func TestOutboxAfterPeerExit(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestOrdersKeepBytes(t *testing.T) {
 	}
 }
 
-func TestWatcherIsNotForUsers(t *testing.T) {
+func TestWatcherRefusesManualStart(t *testing.T) {
 	for _, args := range [][]string{nil, {"3"}, {"x", "y"}, {"0", "1"}, {"3", "4", "5"}, {"998", "999"}} {
 		if in, out, err := watcherPipes(args); err == nil {
 			t.Errorf("arguments %q: %v, %v", args, in.Fd(), out.Fd())

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNothingIsLeftForATerminalToObey(t *testing.T) {
+func TestControlCharactersAreEscaped(t *testing.T) {
 	for _, text := range []string{
 		"", "orders/7", "Zoë, 日本 🔒", "\u009b2J", "a\x7fb", "\u202egnp.exe", "\u200bx\ufeff", "\U000e0041", "\x1b]0;x\x07\r\n",
 	} {
