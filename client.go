@@ -28,9 +28,9 @@ const (
 
 // Options of a Client. The zero Options are fine for a server on this machine.
 type Options struct {
-	// TTL is how long the server keeps this client's leases when it hears
-	// nothing of it: 1 s to 24 h; 0: 15 s. It is also about how long others
-	// wait when this client dies. [Client.SetTTL] changes it.
+	// TTL is how long the server keeps this client's leases without a renewal, from 1 s
+	// to 24 h; 0 means 15 s. It is also about how long others wait when this client
+	// dies. [Client.SetTTL] changes it.
 	TTL time.Duration
 	// Label is what this client calls itself, for people; at most 256 bytes.
 	Label string
@@ -191,11 +191,11 @@ func (c *Client) TryAcquire(ctx context.Context, name string, options ...Acquire
 // Close. It keeps 64 events; when nobody reads, the oldest are dropped.
 func (c *Client) Events() <-chan Event { return c.events }
 
-// Close ends the session, which releases all its leases, and returns when no
-// goroutine of the client is left: after one second at the latest, with
-// ErrUnavailable if no server could be told, which then finds out by the TTL.
-// The contexts of leases end first, but Close does not wait for the work under
-// them: Do does. Closing twice is fine.
+// Close ends the session, which releases all its leases, and returns when all
+// goroutines of the client have ended, after one second at the latest. It returns
+// ErrUnavailable if no server answered; the server then ends the session by its TTL.
+// The contexts of leases end first, but Close does not wait for the work under them;
+// [Client.Do] does. Closing twice is allowed.
 func (c *Client) Close() error {
 	c.shut(closeMax)
 	if _, confirmed := c.machine.Finished(); !confirmed {

@@ -130,9 +130,9 @@ func TestLeaseLostAfterSuspend(t *testing.T) {
 	}
 }
 
-// C34, C23: the wall clocks of clients are minutes to years away from each other,
-// and their other clocks began at other times. What is granted, when, and when it
-// ends is what it is with clocks that are right.
+// C34, C23: the wall clocks of clients differ by minutes to years, and their other
+// clocks start at different values. Grants, and their times and ends, are the same as
+// with correct clocks.
 func TestClientClocksDoNotMoveExpiry(t *testing.T) {
 	story := func(t *testing.T, a, b *askew) (told string) {
 		synctest.Test(t, func(t *testing.T) {

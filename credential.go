@@ -52,13 +52,13 @@ func (o *Options) secret() (secretSource, error) {
 	return read, nil
 }
 
-// LoadTLS makes a configuration for Options.TLS of PEM files. ca holds the
-// authorities that the server's certificate is verified with; empty: the
-// system's. cert and key are what the client proves itself by, if it does so by a
-// certificate. A Client reads all three again for every connection, so that they
-// can be replaced while it runs; an authority file that cannot be used leaves in
-// force what was read last. Whatever else the configuration is used for reads cert
-// and key again, and not ca.
+// LoadTLS makes a configuration for Options.TLS from PEM files. ca holds the
+// authorities that sign servers' certificates; if it is empty, those of the system are
+// used. cert and key are the client's certificate and its key, if the client has one.
+//
+// A Client reads all three again for every connection, so they can be replaced while it
+// runs. If the file of authorities cannot be used, those read last stay in force. Other
+// users of the configuration read cert and key again, but not ca.
 func LoadTLS(ca, cert, key string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {

@@ -87,9 +87,9 @@ func TestBrokenWaiterBlocksNoOther(t *testing.T) {
 	})
 }
 
-// C75: the store is put back to a copy, from before fifty grants of which the
-// resource has seen the last. The next client, which has seen none of them, gets a
-// token that the resource takes; what was held is void, its holder is told, and its
+// C75: the store is restored from a copy made before fifty grants, and the resource has
+// seen the token of the last. The next client has seen none of them and gets a token
+// that the resource accepts. The lost lease is void: its holder learns of it, and its
 // token is refused.
 func TestTokensRiseAfterStoreIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,9 +60,9 @@ func setPace() {
 	debug.SetGCPercent(gcPercent(live[0].Value.Uint64()))
 }
 
-// eachCollection calls f now and after every collection until ctx ends: a
-// take-over of a million leases fills the heap within a second, at a pace that
-// was right for an empty one.
+// eachCollection calls f now and after every collection until ctx ends. A take-over of
+// a million leases fills the heap within a second, so a pace that is set less often
+// stays that of an empty heap.
 func eachCollection(ctx context.Context, f func()) {
 	if ctx.Err() != nil {
 		return

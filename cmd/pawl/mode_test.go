@@ -197,9 +197,8 @@ func TestLargeValuesAreListed(t *testing.T) {
 	}
 }
 
-// C58: a job is shorter than the clocks of its machines are apart. A lease alone
-// lets each of them run it, one after the other; what docs/cli.md says for this
-// lets one.
+// C58: a job takes less time than its machines' clocks differ. Under a lease alone each
+// machine runs it, one after the other; the script of docs/cli.md runs it once.
 func TestSlotRunsCommandOnce(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	text, err := os.ReadFile("../../docs/cli.md")

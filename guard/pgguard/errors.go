@@ -83,9 +83,9 @@ func failed(ctx context.Context, doing string, err error) error {
 	return wrapped
 }
 
-// admission says what a role needs that may not use the guard, or not all of it.
-// It is no help to one that may not connect, nor for what one may not do within a
-// function of the guard's, which says so itself.
+// admission says which rights a role lacks that may not use all of the guard. It gives
+// no advice to a role that may not connect, or that was refused within one of the
+// guard's functions, which names the right itself.
 func admission(err error) string {
 	e, said := errors.AsType[*pgconn.PgError](err)
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)

@@ -21,13 +21,14 @@ var ddl string
 // installed it fails.
 func DDL() string { return ddl }
 
-// Install makes the guard's schema where it is missing, and brings an older one up
-// to date: marks, offsets and rules stay, programs with an older version of this
-// package go on, and nobody inside the guard is waited for or held up (unless
-// somebody had switched the guard's own triggers off). It may be run at every start,
-// by many processes at once; where it is installed no rights are
-// needed. Otherwise the role must be allowed to create a schema in the database
-// ([ErrForbidden]), and owns what it made: writers of other roles need
+// Install creates the guard's schema, or brings an older one up to date. An update
+// keeps marks, offsets and rules; programs with an older version of this package go on.
+// It neither waits for transactions inside the guard nor blocks them, unless the
+// guard's own triggers have been disabled.
+//
+// Many processes may call Install at every start, at once. Where the schema is current,
+// it needs no rights. Otherwise the role must be allowed to create a schema in the
+// database ([ErrForbidden]), and owns what it creates: writers of other roles need
 // [Guard.Grant].
 func (g Guard) Install(ctx context.Context) error {
 	installed, err := g.installed(ctx)

@@ -11,9 +11,9 @@ type Dialect struct {
 	enter string
 	// seen takes a resource and returns its cell and token.
 	seen string
-	// step takes the next offset, resource, key and the previous offset, start
-	// takes resource, key and offset and makes a missing row. Each returns a row
-	// when it changed one. offset takes resource and key.
+	// step has the parameters next offset, resource, key and previous offset. start has
+	// resource, key and offset, and inserts a missing row. Each returns a row when it
+	// changed one. offset has resource and key.
 	step, start, offset string
 	// failure says what a driver's error is.
 	failure func(error) failure

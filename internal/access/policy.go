@@ -43,9 +43,8 @@ func CheckCredential(secret string) error {
 	return nil
 }
 
-// Digest is what is kept of a credential: its SHA-256. That is fast, and need
-// not be slow: a slow hash makes up for secrets that can be guessed, and nobody
-// guesses 128 random bits.
+// Digest is what is kept of a credential: its SHA-256. A fast hash is enough: a slow
+// one protects secrets that can be guessed, and 128 random bits cannot be guessed.
 type Digest [sha256.Size]byte
 
 const digestMark = "sha256:"

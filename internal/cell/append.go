@@ -23,9 +23,9 @@ type landing struct {
 	began, ended clock.Reading
 }
 
-// launch has a batch appended by one of as many flyers as batches were ever on
-// their way at once. They stay, since the way through a store is deep: a new
-// goroutine would copy its stack several times on it.
+// launch appends a batch in a goroutine. There are as many goroutines as batches were
+// ever on their way at once, and they stay: the call stack through a store is deep, and
+// a new goroutine would copy its stack several times.
 func (l *loop) launch(ctx context.Context, b launched) {
 	l.flights++
 	if l.flights > l.appenders {

@@ -12,9 +12,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// A store that takes no writes, for far longer than sessions live: who wants nothing
-// written keeps what it holds, an acquire is refused at once, and what
-// waits to be written takes effect when there is room.
+// A store takes no writes for far longer than sessions live. Sessions that need no
+// record keep their leases, an acquire is refused at once, and what waits to be written
+// takes effect when there is room.
 func TestFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()

@@ -12,10 +12,10 @@ import (
 const (
 	// turnMax bounds the commands of each kind that one turn takes.
 	turnMax = 8192
-	// queuedMax bounds the acquires that wait to be decided, QueuedDefault those of
-	// an identity with a name and without a limit of its own, lineMax those of one
-	// stream. Beyond any an acquire is refused as exhausted. QueuedKept is room that
-	// every such identity has when others have filled all.
+	// queuedMax bounds the acquires that wait to be decided. QueuedDefault bounds those
+	// of a named identity without a limit of its own, lineMax those of one stream. An
+	// acquire beyond a bound is refused as exhausted. Every named identity has room for
+	// QueuedKept even when others have filled the rest.
 	queuedMax      = 1 << 16
 	QueuedDefault  = 1 << 14
 	QueuedKept     = 1 << 8
@@ -40,10 +40,9 @@ const (
 // tooMuchQueued is why an acquire is refused for which there is no room.
 const tooMuchQueued = "too many acquires, or too many bytes of them, wait to be decided"
 
-// intake is where commands gather. Two ways lead in: urgent ones (renew,
-// release, cancel, close, reads) are never refused; acquires stand in one line
-// per stream and meet admission. Identities are served round-robin, and so are
-// the lines of each.
+// intake queues commands. Urgent ones (renew, release, cancel, close, reads) are never
+// refused. Acquires wait in one queue per stream, within limits. Identities are served
+// round-robin, and so are the streams of each.
 type intake struct {
 	ready chan struct{}
 	// later says that there is something in urgent that can wait for renewalGap.
@@ -158,9 +157,9 @@ func (in *intake) tookUrgent(n int) {
 	in.parts = rest
 }
 
-// renew takes in a renewal. It waits for others, or for anything else, for
-// renewalGap at most: thousands of sessions would bring a turn and a Confirm
-// each.
+// renew queues a renewal. It waits at most renewalGap for other renewals or any other
+// command, since otherwise each of thousands of sessions would cause a turn and a
+// Confirm.
 func (in *intake) renew(identity string, weight int, c locktable.Heard) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -278,9 +277,10 @@ func (in *intake) unload(k *identityQueue, bytes int) {
 	in.bytes -= bytes
 }
 
-// withdraw takes back an acquire that has not been decided; false: it has been,
-// or is about to be, and an urgent Cancel comes after it. Its place in the line stays
-// and counts as an acquire until its turn comes; it holds nothing.
+// withdraw removes an acquire that has not been decided. It returns false when the
+// acquire was decided or is being decided; the caller then submits a Cancel. The
+// acquire's place in the queue stays and counts until its turn comes; it holds no
+// bytes.
 func (in *intake) withdraw(x *call) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// renewalGap is how long the renewal of a session with PatientTTL or more waits
-	// at most for others to share its turn, its Confirm and the writes to their
-	// connection: less than what its client notices, by far.
+	// renewalGap is how long the renewal of a session with PatientTTL or more waits at
+	// most for others, to share a turn, a Confirm and the writes to the connection. A
+	// client does not notice a delay of this length.
 	renewalGap = 50 * time.Millisecond
 	// PatientTTL is from which TTL on renewals wait for each other.
 	PatientTTL = 10 * time.Second

@@ -28,16 +28,20 @@ type standbyWait struct {
 	stopAsking context.CancelFunc
 }
 
-// WaitForActive keeps a caller that would rather wait here than ask again: a thousand of
-// them cost one question to the store at a time. It returns when this server
-// serves; when the active server is another than unreached, where the caller
-// found nobody, with its link, unless Info names that one already; when it is that
-// one again, after it was seen to serve no more; when nothing of that came while the
-// caller has patience, or in twice the active-ttl; or with ctx.
+// WaitForActive keeps a caller at this standby until it knows where to go. A thousand
+// such callers cost one query to the store at a time.
 //
-// A take-over between the look and the wait is not missed: the channel is taken
-// before the look. A caller that is held while unreached is killed and started again
-// is let go when the time is over: the store shows nothing of that.
+// It returns
+//
+//   - when this server serves;
+//   - when the active server is not the one that the caller could not reach (unreached),
+//     with its address, unless Info names that one already;
+//   - when the unreached server serves again, after it was seen to have stopped;
+//   - after the caller's patience, or twice the active-ttl, or when ctx ends.
+//
+// It subscribes to changes before it reads the state, so it misses no take-over in
+// between. If the unreached server is killed and started again, the store does not show
+// that, and the caller waits until its time is over.
 func (c *Cell) WaitForActive(ctx context.Context, unreached string, patience time.Duration) (link string) {
 	if to := c.Info().ActiveLink; c.serving() != nil || to != "" && to != unreached {
 		return ""

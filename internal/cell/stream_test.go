@@ -51,11 +51,11 @@ func (s *server) holders(t *testing.T, name string) (tokens []guard.Token, waite
 	return tokens, waiters
 }
 
-// I5: a greeting of before a take-over releases nothing that was granted since.
+// I5: a greeting sent before a take-over releases nothing that was granted since.
 //
-//  1. A client greets the standby, and gives that attempt up: the greeting is late.
+//  1. A client greets the standby and gives that attempt up; its greeting is delayed.
 //  2. It attaches to the active server again, is granted x, and renews.
-//  3. The standby takes over, and the greeting arrives. It does not know of x.
+//  3. The standby takes over, and the greeting arrives. It does not name x.
 func TestGreetingOvertakenBeforeATakeOver(t *testing.T) {
 	for name, next := range map[string]uint64{"that says its next number": 1, "that does not": 0} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,9 @@ const BytesMax = 8 << 20
 // arriveMax bounds the wait for a pipe.
 const arriveMax = 10 * time.Second
 
-// Read reads a file that somebody names, of at most so many bytes; now is the wall
-// time. It comes back whatever is put there: a pipe is read until its end, or for ten
-// seconds; one without a byte, a device, a folder or a socket is an error.
+// Read reads a file of at most most bytes; now is the wall time. It always returns: a
+// pipe is read until its end, or for ten seconds. An empty pipe, a device, a folder or
+// a socket is an error.
 func Read(path string, most int64, now time.Time) (raw []byte, st fs.FileInfo, err error) {
 	// Opened so, a pipe to which nobody writes has ended instead of being waited for.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -42,11 +42,12 @@ func (s *Server) present(ctx context.Context, authorization []string) context.Co
 	})
 }
 
-// TapAdmission admits calls before anything but their metadata is read: a caller that
-// has no identity cannot make the server read messages of 4 MiB. What it lets
-// in is checked again by the call's handler, which may run without the tap. Calls
-// without a stream are counted here, and must say what they want in time: each may
-// take up the server's memory by what it has said of its message so far.
+// TapAdmission admits calls before anything but their metadata is read: a caller
+// without an identity cannot make the server read messages of 4 MiB. The call's handler
+// checks again, as it may run without the tap.
+//
+// Calls without a stream are counted here, and must send their whole message within a
+// time limit: until then each takes up memory for the part that has arrived.
 func (s *Server) TapAdmission() grpc.ServerOption {
 	return grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		c, err := s.service.Admit(s.present(ctx, call.Header.Get(authorizationKey)), verbOf(call.FullMethodName))

@@ -76,9 +76,8 @@ func New(c *cell.Cell, o Options) *Server {
 // Register makes r serve s.
 func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(s.serviceDesc(), s) }
 
-// ServerOptions are what a gRPC server needs for the link. Clients renew their
-// sessions, so a dead connection shows there first; the pings are for those
-// that hold none.
+// ServerOptions are the options of a gRPC server for the link. A dead connection shows
+// when its client's renewals stop; pings are for connections without a session.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		undecodedMessages(),

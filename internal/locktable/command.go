@@ -153,10 +153,11 @@ type Cancel struct {
 	Waiter Ref
 }
 
-// DetachWaiter says that the connection of an acquire without a stream has ended while it
-// waits. With a request id its place is kept for PlaceKept, as that of a stream is
-// that ended: passed over, and never granted to, until the same request takes it up
-// again. Without one nobody could take it up, and it leaves at once.
+// DetachWaiter says that the connection of an acquire without a stream has ended while
+// the acquire waits. With a request id its place is kept for PlaceKept, like that of a
+// stream that ended: it is passed over and never granted, until the same request takes
+// it up again. Without a request id nothing could take it up, so the waiter is removed
+// at once.
 type DetachWaiter struct{ Waiter Ref }
 
 // Release ends a lease, named by its token within a session's stream or by its

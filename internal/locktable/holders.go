@@ -34,12 +34,12 @@ func (l *lock) place(slot uint32) int {
 	return sort.Search(len(l.holders), func(i int) bool { return l.holders[i].on(l).slot >= slot })
 }
 
-// removeHolder takes a lease out of the holders, if it is there. A name may have a
-// million shared holders, in the order of their tokens: one in their middle is
-// only said to have gone, until a quarter of all have, or it is the first. So
-// each costs a search and its share of the walks through the list. One of slots
-// leaves it at once: how many there are says whether one is free, and their places
-// say which; SlotsMax bounds what is moved.
+// removeHolder removes a lease from the holders, if it is there. A name may have a
+// million shared holders, sorted by token. One in the middle is only marked as gone; it
+// is taken out when a quarter of all are gone, or when it becomes the first. So each
+// removal costs a search and its share of walks through the list. A holder of a slot is
+// taken out at once, since the length of that list says whether a slot is free;
+// SlotsMax bounds what is moved.
 func (l *lock) removeHolder(x *lease) {
 	at := 0
 	switch x.mode {

@@ -11,10 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// What one client may pile up costs everybody in proportion, not by its square:
-// it froze the cell for minutes otherwise. Sixteen times as many of what is
-// quadratic cost 256 times as much; of what is linear about 16 times, and some
-// more where they do not fit into the caches any longer.
+// The cost of what one client piles up is linear in its amount. A quadratic cost froze
+// the cell for minutes. With sixteen times the amount, a quadratic cost is 256 times as
+// high and a linear one about 16 times, or somewhat more where caches are too small.
 const times, allowed = 16, 90
 
 // linear measures what work takes of the processor at n and at several times n.

@@ -1,9 +1,9 @@
 package locktable
 
 // replace removes the request that c.Replaces names and finishes its number, so that
-// its place is given on only once. It returns that place, the names it waited for,
-// which the caller serves afterwards, and whether the old request was there and asked
-// for the same.
+// its place is passed on only once. It returns the place, the names that the request
+// waited for (the caller serves them afterwards), and whether the old request existed
+// and asked for the same.
 func (t *Table) replace(now Now, s *session, c Acquire, args uint64, d *Decided) (place Place, left []*lock, same bool) {
 	low := max(s.finished, s.finishedUp)
 	_, done := s.done[c.Replaces]

@@ -17,9 +17,8 @@ import (
 type Decided struct {
 	Events  []*recordpb.Event
 	Replies []Reply
-	// Changed are the names of which the events make a listing or an observer say
-	// something else, in any order and some of them twice. Unnamed: and others, which
-	// were too many to go through.
+	// Changed are the names whose listing or observers the events change, in any order,
+	// some of them twice. Unnamed says that there are others, too many to list.
 	Changed []string
 	Unnamed bool
 }

@@ -23,9 +23,8 @@ func (l *lock) turnOf(w *waiter) bool {
 	return true
 }
 
-// barrier is the first waiter that shared ones may not pass. It is remembered:
-// a queue of thousands of shared waiters would otherwise be walked for each of
-// them.
+// barrier is the first waiter that shared waiters may not pass. It is cached, so that a
+// queue of thousands of shared waiters is not walked for each of them.
 func (l *lock) barrier() *waiter {
 	if len(l.queue) > 0 && !l.barred {
 		l.barred, l.bar = true, nil
@@ -51,10 +50,10 @@ func (w *waiter) moved() {
 	}
 }
 
-// unblockedBy reports whether somebody in the queue of a name may move up now that
-// a waiter has left it, or is passed over. Shared ones block those alone who are
-// neither shared nor behind another: thousands of them may stand there, and their
-// queue is not walked for each that goes.
+// unblockedBy reports whether a waiter in the queue of a name may move up now that
+// another has left it or is passed over. A shared waiter blocks only a waiter that is
+// not shared and has no other blocker. Thousands of shared waiters may stand there, and
+// their queue is not walked for each that leaves.
 func (l *lock) unblockedBy(w *waiter) bool {
 	if !w.shared() {
 		return true

@@ -64,9 +64,9 @@ func (s *shop) pass(d time.Duration) {
 	}
 }
 
-// Of everything that somebody can have the table keep, one identity takes up its
-// share at most; another has room then; and what is gone is given back. A table
-// that was rebuilt counts the same.
+// One identity takes up at most its share of each resource that the table keeps for
+// clients; others then still have room, and what ends is given back. A table that is
+// rebuilt from the log counts the same.
 func TestEveryKindOfUseIsLimitedPerIdentity(t *testing.T) {
 	limits := bounds.DefaultLimits
 	limits.TextBytes, limits.Closed, limits.Observers, limits.Finished = 2*4*100, 2*4, 2*4, 2*4

@@ -117,9 +117,9 @@ func (m *Machine) refusedBy(r *Request, w *linkpb.Refused) {
 	}
 }
 
-// releaseGone ends a release whose lease the server does not know. Asked a
-// second time, it was the first time that released it; the session lives, so
-// it cannot have expired in between.
+// releaseGone ends a release whose lease the server does not know. If it was sent
+// twice, the first request released the lease: the session lives, so the lease cannot
+// have expired in between.
 func (m *Machine) releaseGone(r *Request) {
 	if r.asked && r.lease.state == leaseHeld {
 		m.released(r)
@@ -132,9 +132,9 @@ func (m *Machine) releaseGone(r *Request) {
 	m.decide(r, r.lease.over())
 }
 
-// refusedAcquire handles a refusal, which may come from the server's door: its lock
-// table, which may know the request and have granted it on an earlier stream, or under
-// the number that it had before, has not seen it then.
+// refusedAcquire handles a refusal. The server may have refused before its lock table
+// saw the request. The table may know the request from an earlier stream, or under its
+// previous number, and may have granted it there.
 func (m *Machine) refusedAcquire(r *Request, w *linkpb.Refused) {
 	switch w.Reason {
 	case linkpb.Reason_REASON_EXHAUSTED:

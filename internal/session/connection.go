@@ -62,9 +62,9 @@ const (
 	backoffMax = time.Second
 	attemptMin = 200 * time.Millisecond
 	attemptMax = 5 * time.Second
-	// silentMax bounds the first attempt at each of several servers, while there is
-	// no session: one that says nothing must not hold up a client that has another.
-	// Then they get twice the time, round by round: all may be slow.
+	// silentMax bounds the first attempt at each of several servers while there is no
+	// session: a silent server must not delay a client that has another one. The bound
+	// doubles with each round, as all servers may be slow.
 	silentMax = 2 * time.Second
 	// refusedMin and refusedMax bound the pause after a server refused to know this
 	// client: asking again soon changes nothing, and is written down there.

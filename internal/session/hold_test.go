@@ -9,9 +9,9 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// Nobody is where a server sends us, since it has died: from then on others are
-// told so and may keep us until they take over, but not for so long that we
-// would give them up, or miss that it is back.
+// A server sends us to one that has died. From then on we report that address to the
+// other servers, which may keep us until they take over. They keep us for a bounded
+// time, so that we neither give them up nor miss that the dead one is back.
 func TestDeadRedirectAllowsStandbyWait(t *testing.T) {
 	settings := ofTwo()
 	settings.Servers = []string{"a:1", "b:1"}

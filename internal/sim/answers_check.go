@@ -7,9 +7,9 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// The log is a witness of the order in which operations took effect: an answer
-// is right when the log had its effect between the question and the answer. So
-// the lock interface is linearizable, and nothing leaves that is not durable.
+// The log records the order in which operations took effect: an answer is right when
+// its effect is in the log at some point between question and answer. So the lock
+// interface is linearizable, and nothing leaves that is not durable.
 
 // leaves holds an answer against the log when it leaves the server (I3).
 func (r *referee) leaves(s *server, reply *locktable.Reply) {

@@ -15,9 +15,8 @@ const (
 	knownAfter = 300 * time.Millisecond
 )
 
-// drawFull makes a world of a few in which the store is full for longer than
-// sessions live, and all else is well: what a full store is promised to spare is
-// spared.
+// drawFull makes a few worlds in which the store is full for longer than sessions live
+// and no other fault occurs. It checks that what a full store must keep going is kept.
 func drawFull(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeFull))
 	if r.IntN(14) > 0 || p.Wild || p.rollsBack() || p.Modes != nil && p.Modes.Row {

@@ -7,9 +7,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// The answer to a claim comes when another server has taken over. The claimant serves
-// what it believes to be its tenure while the other one is at work, and its
-// table is held against the log as far as its own opening batch.
+// The answer to a claim arrives after another server has taken over. The claimant
+// serves the tenure that it believes in while the other server works. Its table is
+// compared with the log only up to its own opening batch.
 func TestClaimAnsweredAfterTheNextTakeOver(t *testing.T) {
 	const worlds, activeTTL = 60, 4 * time.Second
 	stale := 0

@@ -7,9 +7,9 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// slotCounts are numbers of slots around where something may change: what a machine's
-// word holds, and from where on the lock table treats many holders in another way.
-// The model of the lock table (test/tables) tries the most there may be.
+// slotCounts are numbers of slots near limits: the bits of a machine word, and the
+// count from which on the lock table treats many holders differently. The lock table's
+// model (test/tables) also tries the largest.
 var slotCounts = []uint32{1, 2, 63, 64, 65, 1023, 1024, 1025}
 
 // drawManyHolders has the first name of some worlds have slots, as many as may matter,

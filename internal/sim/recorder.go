@@ -8,9 +8,8 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Act is one thing that somebody asked of the lock interface, for one name, and
-// what came of it as far as the caller knows. Stamps are places in the one order
-// in which all calls and returns were noted.
+// Act is one call to the lock interface, for one name, and its result as far as the
+// caller knows it. Stamps are positions in the single order of all calls and returns.
 type Act struct {
 	Verb    Verb
 	Outcome Outcome
@@ -78,9 +77,8 @@ type number struct {
 	number int
 }
 
-// Record plays a plan as Run does, and returns what was asked of the lock
-// interface. The world is the same as without, except that it goes on after a
-// failure.
+// Record plays a plan as Run does, and also returns the calls to the lock interface.
+// The world is the same as in Run, except that it goes on after a failure.
 func Record(p Plan) (Result, []Act) {
 	w := newWorld(p)
 	w.recorder = &recorder{world: w, numbers: map[*process]number{}}

@@ -22,9 +22,9 @@ type Summary struct {
 	Tally Tally
 }
 
-// Many runs the worlds of seeds from first on, as many side by side as there
-// are processors, each in one thread. Failures come in the order of their
-// seeds. found is called for each as it comes, one at a time.
+// Many runs worlds for seeds from first on, each in one thread, as many in parallel as
+// there are processors. Failures are in the order of their seeds. found is called for
+// each as it happens, one at a time.
 func Many(first uint64, runs int, found func(seed uint64, f *Failure)) Summary {
 	var next atomic.Uint64
 	var mu sync.Mutex

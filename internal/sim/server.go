@@ -206,9 +206,9 @@ func final(err error) bool {
 	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrRolledBack)
 }
 
-// quit is the end of a tenure, or of the wait for one. After ErrFenced the
-// process waits for its next turn; after anything else it ends and is started
-// again. It may be called in a coroutine, so the rest happens after it.
+// quit ends a tenure, or the wait for one. After ErrFenced the process waits for its
+// next turn; after any other error it ends and is started again. quit may be called in
+// a coroutine, so the rest happens after that.
 func (s *server) quit(why error) {
 	w := s.world
 	if s.ctx == nil || s.ctx.Err() != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// times holds what the servers make of time against the true one: nobody ends
-// before its time in the hands of a server that could have heard it, the dead
-// end although servers take over from each other, and a lock-delay lasts.
+// times compares what servers do with the true time: no session ends early at a server
+// that could have received its renewals, sessions of dead clients end although servers
+// take over from each other, and a lock-delay lasts.
 type times struct {
 	referee *referee
 	decided map[store.Sum][]moment

@@ -8,10 +8,10 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// queue is what the referee knows of waiters: those that were told so by the
-// server whose tenure is in force, on a connection that stands since. Nobody of
-// them may be overtaken: what comes later in the queue of one of its names and is
-// granted before must be shared as it is.
+// queue is what the referee knows of waiters: those that the server of the present
+// tenure has told that they wait, on a connection that still stands. None of them may
+// be overtaken: a later waiter for one of its names that is granted first must be
+// shared as it is.
 type queue struct {
 	referee *referee
 	epoch   uint64

@@ -148,10 +148,10 @@ func (s *unwritten) note(events []*recordpb.Event) {
 	}
 }
 
-// passUnwritten lets go of what need not wait for the records that are stuck. A group is
-// looked through once: what is held up in it is so until a batch lands. One of which
-// nothing is left is dropped: a store may be full for days, and nearly every turn of
-// them has one.
+// passUnwritten sends answers that need not wait for the records that are stuck. It
+// checks each group once: what is held back in it stays so until a batch lands. Empty
+// groups are dropped, since a store may be full for days and nearly every turn adds a
+// group.
 func (c *Core) passUnwritten() {
 	s, at := c.unwritten, c.unwritten.passed
 	for ; at < len(c.groups) && c.groups[at].turn <= c.confirmed; at++ {

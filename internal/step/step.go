@@ -220,9 +220,8 @@ func (c *Core) opened(events []*recordpb.Event) {
 	}
 }
 
-// close closes batches while the store takes them. Answers that wait for the
-// open batch learn its number when nothing of what was decided with them is
-// left open.
+// close closes batches while the store takes more. Answers that wait for the open batch
+// get its number once all that was decided with them is in closed batches.
 func (c *Core) close() {
 	for len(c.open) > 0 && c.last+1-c.durable <= store.InFlight {
 		n, size := 0, 0
@@ -327,9 +326,8 @@ func (c *Core) releaseFinal() {
 	}
 }
 
-// Ask begins a Confirm when something waits for one that no append under way
-// will give: an answer, or a share of usable time. Nothing gives one while the
-// store is full.
+// Ask begins a Confirm when an answer, or a share of usable time, waits for one and no
+// append under way will do. While the store is full no append will.
 func (c *Core) Ask(r clock.Reading) {
 	if c.asked != 0 || len(c.open) > 0 && c.unwritten == nil || r.Shorter(c.askedAt) < confirmGap {
 		return

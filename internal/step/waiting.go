@@ -11,9 +11,9 @@ const (
 	// heldMax bounds the answers that wait for one receiver while the store is
 	// full: a client could have any number made, and none of them leaves.
 	heldMax = 1 << 13
-	// listedMax bounds what pages show that wait: names, and who holds them or waits
-	// for them. A page may show thousands, and anybody who may read can ask for it;
-	// nothing of it leaves while the store is silent.
+	// listedMax bounds the content of pages that wait: names, with their holders and
+	// waiters. A page may show thousands, every caller with the right to read can ask
+	// for one, and no page leaves while the store is silent.
 	listedMax = 1 << 20
 )
 

@@ -44,9 +44,9 @@ type Node struct {
 
 // Store is where a cell's log lives.
 type Store interface {
-	// Claim waits for its turn and swaps itself in. On a store without a cell
-	// it lands the tenure and log/1 = first(epoch, nonce) in one step;
-	// Tenure.Opened is then true and Open must not be called. It returns when
+	// Claim waits until it may take over, and takes the tenure by compare-and-swap. On
+	// a store without a cell it writes the tenure and log/1 = first(epoch, nonce) in
+	// one step; Tenure.Opened is then true and Open must not be called. It returns when
 	// ctx ends.
 	Claim(ctx context.Context, self Node, nonce Nonce, first func(epoch uint64, nonce Nonce) []byte) (Tenure, error)
 	// Active names the server whose tenure is in force; the zero Node when

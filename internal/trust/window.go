@@ -80,13 +80,12 @@ func (w *Window) Send(now clock.Reading) uint64 {
 	return w.last
 }
 
-// Ack notes that renewal number n, and with it every lower one, was answered
-// with a promise of ttl. Answers may be missing, doubled or out of order: one
-// for a number that is not awaited changes nothing. It reports whether the
-// deadline moved.
+// Ack notes that renewal n, and with it every lower one, was answered with a promise of
+// ttl. Answers may be missing, repeated or out of order: an answer to a number that is
+// not awaited changes nothing. Ack reports whether the deadline moved.
 //
-// When n itself is not remembered, since many are on their way, the deadline counts
-// from the newest one below it that is: it was sent earlier, so the deadline is too.
+// When too many renewals are on their way, n may not be remembered. Then the deadline
+// counts from the newest remembered one below n, which was sent earlier.
 func (w *Window) Ack(n uint64, ttl time.Duration) bool {
 	if n <= w.floor || n > w.last {
 		return false

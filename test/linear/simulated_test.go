@@ -37,9 +37,9 @@ func simHistory(seed uint64) ([]record, *sim.Failure) {
 	return all, r.Failure
 }
 
-// Whatever callers were told in a simulated world, in all modes, with crashes,
-// take-overs and lost answers, a simple lock could have said (told). That alone
-// finds bugs: what the simulator's referee finds is another matter (referee).
+// All answers to callers in a simulated world, in all modes, with crashes, take-overs
+// and lost answers, are answers that a simple lock could give (subtest told). Bugs that
+// the simulator's own referee finds are in the subtest referee.
 func TestSimulatedLinearizable(t *testing.T) {
 	worlds := *simulated
 	failures := map[uint64]*sim.Failure{}

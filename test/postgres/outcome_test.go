@@ -46,9 +46,8 @@ func TestBackendKilledAtCommit(t *testing.T) {
 	d.wantList(t, "x")
 }
 
-// C84. TestServerKilledAtCommit ends a server of its own when the commit has been
-// sent. Afterwards the work is there or not, and the mark with it; and the holder
-// goes on.
+// C84: a server is killed when the commit has been sent. Afterwards either both the
+// work and the mark are there, or neither is, and the holder goes on.
 func TestServerKilledAtCommit(t *testing.T) {
 	wholly(t)
 	own, err := testpostgres.Start(testpostgres.Options{Bin: server.Bin})

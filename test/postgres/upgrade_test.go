@@ -50,9 +50,9 @@ const (
 		grant execute on all functions in schema pawl to upgrade_writer`
 )
 
-// old is a database with version 1, made by a role without other rights, in which a
-// granted writer has worked: the mark of x is 5 and the offset p 1, two tables are
-// enforced.
+// old is a database with version 1 of the schema. A role without other rights installed
+// it, and a writer that was granted access has worked in it: the mark of x is 5, the
+// offset p is 1, and two tables are enforced.
 type old struct {
 	*database
 	maker  *database

@@ -129,10 +129,9 @@ func (l *ledger) end(token uint64, now moment) {
 	}
 }
 
-// withdraw takes in that a holder was told that its lease is no more. That is a
-// loss while the holder could count on it, whether it had begun to release it
-// or not; afterwards it is as it should be, and the server may hold it for a
-// little longer.
+// withdraw notes that a holder was told that its lease has ended. That is a loss while
+// the holder could rely on the lease, whether or not it had begun to release it. Later
+// it is correct, and the server may keep the lease a little longer.
 func (l *ledger) withdraw(token uint64, now moment) {
 	if x := l.leases[token]; x != nil && now < x.promised && !x.judged {
 		x.judged = true

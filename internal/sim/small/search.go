@@ -17,9 +17,9 @@ type Found struct {
 // Key tells states apart.
 type Key [16]byte
 
-// Space is what a search goes through: states W, and actions A that lead from one
-// to the next. A state is reached anew for every action, by repeating what led
-// to it.
+// Space is what a search explores: states W, and actions A that lead from one to the
+// next. For every action the state is built again, by repeating the actions that led to
+// it.
 type Space[W, A any] struct {
 	// Depth bounds the actions after the beginning.
 	Depth int

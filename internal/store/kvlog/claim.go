@@ -109,9 +109,8 @@ func (c *claimant) readState(ctx context.Context) (situation, error) {
 	return now, err
 }
 
-// tail finds the last batch of a log that has lost its tenure, to somebody's
-// hand in the store. Such a cell goes on with the next epoch: the log is whole
-// or replay will say what is missing.
+// tail finds the last batch of a log whose tenure was deleted in the store. Such a cell
+// goes on with the next epoch; if the log is not whole, replay reports what is missing.
 func (c *claimant) tail(ctx context.Context) (last Pair, foreign []string, err error) {
 	for from, more := c.keys.Log(0), true; more; {
 		page, err := c.page(ctx, Query{From: from, To: c.keys.LogEnd(), Limit: 1000, KeysOnly: true})

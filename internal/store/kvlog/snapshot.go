@@ -140,9 +140,9 @@ func (t *tenure) chunk(ctx context.Context, folder string, next *pointerValue, r
 	return place, h.Last, err
 }
 
-// publish moves the pointer. When it lands on a store that was rolled back
-// meanwhile, the chunks may be gone, so it compares the last one; and so may a
-// batch before entry, although entry is there (see tail).
+// publish moves the pointer to the new snapshot. It may land on a store that was rolled
+// back meanwhile, where chunks are missing, or a batch before entry although entry is
+// there (see tail). So it compares the last chunk, and those batches.
 func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry, last Pair) (Pair, error) {
 	t.mu.Lock()
 	value, known := encode(next), append(t.tail(), at(pointer), at(entry), at(last))

@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// A tenure is opened and cuts what the one before left behind a hole; the store is set
-// back to before that. The next append finds such a batch in its place: that is a
-// roll-back, not damage.
+// A tenure opens and cuts what its predecessor left behind a hole. The store is then
+// set back to before that. The next append finds a batch of the predecessor in its
+// place: that is a roll-back, not damage.
 func TestOpeningLostInASetBack(t *testing.T) {
 	disk := memstore.NewDisk()
 	var last []byte

@@ -55,9 +55,9 @@ func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
 	}
 }
 
-// Somebody puts an older tenure back, under a log that has gone on. The next server
-// takes an epoch that was somebody's already: it says so and ends, and so does
-// "pawl log dump". Started again, it takes the next one and goes on with what there is.
+// An older tenure is restored under a newer log. The next server takes an epoch that
+// was used before: it reports that and ends, and so does "pawl log dump". Started
+// again, it takes the next epoch and goes on with the log.
 func TestEtcdOlderTenureRestored(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{})

@@ -228,9 +228,9 @@ func awayForHalf(t *testing.T, s *server, how syscall.Signal, ttl time.Duration)
 	return true
 }
 
-// C22: restarts every half TTL do not keep a dead holder alive. At least half of
-// every tenure of 2 s or more counts against it: four tenures of half a TTL are
-// enough, and the last one's grant takes a moment.
+// C22: restarts every half TTL do not extend a dead holder's lease. Of every tenure of
+// 2 s or more at least half counts as silence. So four tenures of half a TTL are
+// enough, and the grant in the last one takes a moment.
 func TestRestartsDoNotExtendDeadSessions(t *testing.T) {
 	long(t)
 	const (

@@ -155,9 +155,9 @@ func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 	return o
 }
 
-// start runs the member and waits until it serves. A member that has served before,
-// and cannot go on, does not find what it left, in the folder left; that is empty for
-// a fresh one.
+// start runs the member and waits until it serves. left is the member's folder if it
+// has served before, and empty for a new one. An existing member that cannot read that
+// folder fails as damaged.
 func (e *Embedded) start(ctx context.Context, left string) error {
 	cfg := embed.NewConfig()
 	cfg.Name = "pawl"

@@ -50,10 +50,10 @@ func ReadExternal(opts ExternalOptions) (*Reader, error) {
 // ErrNoCell: there is no cell in the folder.
 var ErrNoCell = errors.New("no cell")
 
-// ReadEmbedded reads the cell in the data folder of a server that does not run.
-// A member that starts writes to its folder; so it works on a copy, in a
-// temporary folder that needs as much room. errors.Is(err, ErrInUse): a server
-// runs; ErrNoCell: the folder holds none; store.ErrDamaged as of [OpenEmbedded].
+// ReadEmbedded reads the cell in the data folder of a server that does not run. A
+// member writes to its folder when it starts, so ReadEmbedded works on a temporary
+// copy, which needs as much room. It returns ErrInUse when a server runs on the folder,
+// ErrNoCell when the folder holds no cell, and store.ErrDamaged as [OpenEmbedded] does.
 func ReadEmbedded(ctx context.Context, dir string, clk clock.Clock) (_ *Reader, err error) {
 	formed, err := Formed(dir)
 	if err == nil && !formed {

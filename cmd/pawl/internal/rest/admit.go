@@ -9,9 +9,9 @@ import (
 	"github.com/pawlproject/pawl/internal/access"
 )
 
-// admit finds who sends a request and puts that into its context. Health is
-// anybody's to ask for. So are metrics from the loopback: they name nothing, and
-// their collector needs no credential.
+// admit finds the caller of a request and puts it into the request's context. Health
+// needs no caller. Metrics need none from the loopback: they show no names, and their
+// collector needs no credential.
 func (f *front) admit(r *http.Request, pattern string) (*http.Request, error) {
 	if f.authorizer == nil || pattern == livePattern || pattern == readyPattern || pattern == metricsPattern && fromLoopback(r) {
 		return r, nil

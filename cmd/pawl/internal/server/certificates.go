@@ -26,9 +26,9 @@ type Files struct{ Cert, Key, ClientCA string }
 // statEvery bounds how often the files are looked at.
 const statEvery = time.Second
 
-// certificates are what a server shows and whom it believes. They are read again
-// when a handshake finds that the files have changed, and on reload; while the new
-// ones cannot be used, the old ones are.
+// certificates are the server's certificate and the authorities for clients. They are
+// read again on reload, and when a handshake finds that the files have changed. While
+// the new files cannot be used, the old ones stay in force.
 type certificates struct {
 	files Files
 	clock clock.Clock

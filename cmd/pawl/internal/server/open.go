@@ -111,9 +111,9 @@ func isFresh(o Options) (bool, error) {
 // clockYears is how long after its release a program may create cells.
 const clockYears = 10
 
-// checkClock refuses a clock that is before this program was made, or long
-// after. The first token comes from the clock: one from the future could never
-// be taken back.
+// checkClock refuses a clock that is earlier than this program's build, or long after
+// it. The first token comes from the clock, and tokens never go down: one from the
+// future could not be undone.
 func checkClock(now, released time.Time) error {
 	if latest := released.AddDate(clockYears, 0, 0); now.Before(released) || now.After(latest) {
 		return fmt.Errorf("%w: it shows %s, and a cell is created only between %s and %s; set the clock and start again",

@@ -68,9 +68,9 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// Environ is inherited with ours set over it: each name of ours appears once,
-// so that a command that takes the first setting and one that takes the last
-// see the same.
+// Environ returns inherited with ours set in it. Each name of ours appears once, so
+// that a command that reads the first setting of a name and one that reads the last see
+// the same.
 func Environ(inherited []string, ours ...string) []string {
 	names := make(map[string]bool, len(ours))
 	for _, setting := range ours {

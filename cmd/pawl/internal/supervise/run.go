@@ -18,16 +18,15 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// Run runs the command of job under lease and returns when nothing of it is
-// left, so that the lease may be released; not before. Outcome.Code is the exit
-// code that the process should end with, also when there is an error, which
-// says why the command was not started (a *StartError where the fault is the
-// command's). When ctx ends, the command is asked to end and has KillAfter for
-// it; its own end is the outcome then.
+// Run runs the command of job under lease, and returns only when none of its processes
+// is left, so that the lease can be released. Outcome.Code is the exit code that the
+// process should end with. It is valid also with an error, which says why the command
+// was not started (a *StartError where the fault is the command's). When ctx ends, the
+// command is asked to end and has KillAfter for it; the outcome is then how it ended.
 //
-// Run takes the process over: its children, its terminal, its signals. One Run
-// at a time, and nothing else may wait for children or start some meanwhile.
-// Descriptors without close-on-exec are inherited by the command.
+// Run takes over the process: its children, its terminal, its signals. Only one Run may
+// be active at a time, and meanwhile nothing else may start children or wait for them.
+// The command inherits descriptors without close-on-exec.
 func Run(ctx context.Context, job Job, lease Lease) (Outcome, error) {
 	if len(job.Args) == 0 {
 		return Failed(CodeUsage, ReasonUsage), errors.New("no command given")

@@ -19,9 +19,9 @@ type process struct {
 
 func (p process) alive() bool { return p.state != 'Z' && p.state != 'X' }
 
-// processes is one walk over /proc. It is no snapshot: what is born, dies or
-// gets a new parent during the walk may be missing or look misplaced, so nobody
-// may conclude from one walk that nothing is left.
+// processes is one walk over /proc. It is no snapshot: a process that starts, ends or
+// gets a new parent during the walk may be missing or misplaced. So one walk does not
+// prove that no process is left.
 func processes() (map[int]process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -280,9 +280,9 @@ func (w *watcher) ask() {
 	}
 }
 
-// signal signals the group. Its number cannot have been taken by another: the
-// command is not reaped before the end. The error is EPERM when this user may signal
-// none of the group.
+// signal signals the group. Its number cannot belong to another group, since the
+// command is not reaped before the end. The error is EPERM when this user may signal no
+// process of the group.
 func (w *watcher) signal(sig syscall.Signal) error { return unix.Kill(-w.command, sig) }
 
 // finish kills what is left of the command, waits until it is gone, and reports.
@@ -305,17 +305,16 @@ func (w *watcher) finish(lost bool) {
 // wakeGap is the pause between two looks at a run that may be about to stop.
 const wakeGap = 20 * time.Millisecond
 
-// wake sees to it that a run hears of the end although it stops itself together
-// with its command: nobody else would tell it that there is nothing to wait for.
-// It may stop late:
+// wake makes sure that a run learns of the command's end although it stops itself
+// together with its command: no other process would continue it. The stop may come
+// late:
 //
-//  1. The command stops; the run is told, and finds it stopped.
-//  2. The command ends: at its deadline, continued to hear of it or killed, or by
-//     somebody else's doing. The end is reported.
-//  3. The run goes on with what it was told first, and stops itself.
+//  1. The command stops. The run is told, and finds it stopped.
+//  2. The command ends, and the end is reported.
+//  3. The run handles the first report, and stops itself.
 //
-// So the watcher stays until the run has closed the orders, which it does when
-// it has heard of the end, or by its own end.
+// So the watcher stays until the run has closed the pipe of orders. It does so when it
+// has read of the end, or by its own end.
 func (w *watcher) wake(run int) {
 	for {
 		if stopped(run) {

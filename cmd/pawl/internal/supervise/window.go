@@ -32,9 +32,9 @@ func Fits(ttl, killAfter time.Duration) bool {
 
 // MinTTL is the least TTL, in whole milliseconds, that Fits killAfter.
 func MinTTL(killAfter time.Duration) time.Duration {
-	// Under marginShare·marginMin the margin is constant: TTL·2/3 ≥ killAfter +
-	// marginMin. Above, it is a share: TTL·(1 − 1/3 − 1/50) ≥ killAfter. The
-	// steps take up what the divisions round away.
+	// For a TTL below marginShare·marginMin the margin is constant: TTL·2/3 ≥ killAfter
+	// + marginMin. Above, it is a share of the TTL: TTL·(1 − 1/3 − 1/50) ≥ killAfter.
+	// The steps make up for rounding.
 	ttl := (killAfter + marginMin) * 3 / 2
 	if ttl > marginShare*marginMin {
 		ttl = killAfter * 150 / 97

@@ -1,7 +1,7 @@
-// Package termsafe makes JSON, and messages, fit for terminals.
+// Package termsafe makes JSON and messages safe to print on terminals.
 //
-// It promises that what they hold of texts that others chose has nothing that a
-// terminal obeys or that turns the order of what is read: no control characters,
-// those beyond ASCII included, and none that format. JSON means the same as before.
-// It does not promise to keep apart characters that look alike.
+// It promises that text chosen by others contains nothing that a terminal interprets or
+// that changes the reading order: no control characters, including those beyond ASCII,
+// and no formatting characters. The JSON means the same as before. It does not promise
+// to tell apart characters that look alike.
 package termsafe

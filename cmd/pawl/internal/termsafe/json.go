@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns a value of JSON, with or without the end of a line, in which every
-// character beyond ASCII that is not graphic is escaped. Below that JSON escapes
-// itself, but for DEL. What needs nothing is returned as it is.
+// JSON returns JSON text, with or without a final newline, in which every character
+// beyond ASCII that is not graphic is escaped, and so is DEL. Valid JSON escapes the
+// other control characters itself. Text that needs no change is returned as it is.
 func JSON(raw []byte) []byte {
 	if bytes.IndexFunc(raw, obeyed) < 0 {
 		return raw
