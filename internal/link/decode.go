@@ -51,7 +51,8 @@ func undecodedMessages() grpc.ServerOption {
 // something in the process knows it, and some 300 bytes of it are a message of
 // MessageMax: taken apart before and outside of everybody's turn.
 func uncompressed() grpc.ServerOption {
-	return grpc.RPCDecompressor(refusing{}) //nolint:staticcheck // encoding.RegisterCompressor is for the whole process
+	//lint:ignore SA1019 encoding.RegisterCompressor would be for the whole process
+	return grpc.RPCDecompressor(refusing{})
 }
 
 // refusing is a grpc.Decompressor.
