@@ -42,7 +42,7 @@ func (s *Server) present(ctx context.Context, authorization []string) context.Co
 }
 
 // Turnstile lets calls in before anything of them but their metadata is read: who
-// is nobody here does not get the server to read messages of 4 MiB. What it lets
+// is nobody here does not get the server to read messages of MessageMax. What it lets
 // in is looked at again by whoever serves the call, who may be without it. Calls
 // without a stream are counted here, and must say what they want in time: each may
 // take up the server's memory by what it has said of its message so far.
