@@ -116,6 +116,9 @@ func (s *Server) receive(st attachStream, door *door, out *outbox, greeted chan<
 	if m.Hello == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a stream is its greeting")
 	}
+	if !wire.Alone(m) {
+		return status.Error(codes.InvalidArgument, "a greeting that asks for something; a message of its own was expected for that")
+	}
 	if no := wire.CheckHello(m.Hello); no != nil {
 		greeted <- greeting{refusal: no}
 		<-st.Context().Done()

@@ -96,6 +96,7 @@ var bounds = map[string]any{
 	"wire.RequestsMax":  wire.RequestsMax,
 	"wire.HeldMax":      wire.HeldMax,
 	"wire.NamedMax":     wire.NamedMax,
+	"wire.FeaturesMax":  wire.FeaturesMax,
 
 	"session.WatchesMax":     session.WatchesMax,
 	"session.OutstandingMax": session.OutstandingMax,
