@@ -264,6 +264,7 @@ func (x *ClientMessage) GetTtlNano() int64 {
 
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// A greeting asks for nothing in the same message.
 	// Version of the link protocol: 1. A server talks to its neighbours.
 	Version  uint32   `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Features []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`

@@ -45,7 +45,7 @@ func readConfig(cmd *cobra.Command, path string) error {
 			continue
 		}
 		if err := setFlag(flag, &node); err != nil {
-			return usage(cmd, "--config: %s, %s in line %d: %v", path, key, node.Line, err)
+			return usage(cmd, "--config: %s, %s in line %d: %s", path, key, node.Line, plainly(err))
 		}
 	}
 	return nil

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,6 +65,22 @@ func (c *choiceFlag) Set(s string) error {
 
 // Type implements pflag.Value.
 func (c *choiceFlag) Type() string { return strings.Join(c.of, "|") }
+
+// plainly is an error of a flag's value in words that are not Go's.
+func plainly(err error) string {
+	var n *strconv.NumError
+	if !errors.As(err, &n) {
+		return err.Error()
+	}
+	expected := "expected a whole number"
+	switch {
+	case n.Func == "ParseBool":
+		expected = "expected true or false"
+	case errors.Is(n, strconv.ErrRange):
+		expected += ", and not such a large one"
+	}
+	return strings.TrimSuffix(err.Error(), n.Error()) + expected
+}
 
 const (
 	serversEnv     = "PAWL_SERVERS"

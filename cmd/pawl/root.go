@@ -72,7 +72,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 		// Only what runs has its arguments looked at.
 		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%s", plainly(err)) })
 	strict(root)
 	return root
 }

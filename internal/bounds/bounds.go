@@ -48,6 +48,8 @@ const (
 	// of both that one of its messages names.
 	HeldMax  = 1 << 17
 	NamedMax = 1 << 13
+	// FeaturesMax bounds the features that a greeting names.
+	FeaturesMax = 64
 	// IdentityShare is the part of the cell's limits that one identity with a name
 	// may take up: one in so many.
 	IdentityShare = 2

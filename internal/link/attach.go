@@ -113,6 +113,9 @@ func (s *Server) receive(st attachStream, door *streamCaller, out *outbox, greet
 	if m.Hello == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a stream is its greeting")
 	}
+	if !wire.Alone(m) {
+		return status.Error(codes.InvalidArgument, "a greeting that asks for something; a message of its own was expected for that")
+	}
 	if no := wire.CheckHello(m.Hello); no != nil {
 		greeted <- greeting{refusal: no}
 		<-st.Context().Done()

@@ -43,7 +43,7 @@ func (s *Server) present(ctx context.Context, authorization []string) context.Co
 }
 
 // TapAdmission admits calls before anything but their metadata is read: a caller
-// without an identity cannot make the server read messages of 4 MiB. The call's handler
+// without an identity cannot make the server read messages of bounds.MessageMax. The call's handler
 // checks again, as it may run without the tap.
 //
 // Calls without a stream are counted here, and must send their whole message within a

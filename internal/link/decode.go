@@ -51,7 +51,7 @@ func undecodedMessages() grpc.ServerOption {
 // something in the process knows it, and some 300 bytes of it are a message of
 // bounds.MessageMax: taken apart before and outside of everybody's turn.
 func uncompressed() grpc.ServerOption {
-	//lint:ignore SA1019 what it is replaced by is for the whole process
+	//lint:ignore SA1019 encoding.RegisterCompressor would be for the whole process
 	return grpc.RPCDecompressor(refusing{})
 }
 

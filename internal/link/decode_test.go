@@ -385,3 +385,21 @@ func TestTooManyNamesAreRefusedAtOnce(t *testing.T) {
 		t.Errorf("%v", told)
 	}
 }
+
+// A greeting is kept until it is answered, perhaps for long: it asks for nothing.
+func TestGreetingWithRequestsIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wordy := hello()
+		wordy.Features = make([]string, bounds.FeaturesMax+1)
+		for what, m := range map[string]*linkpb.ClientMessage{
+			"requests": {Hello: hello(), Requests: acquires(1, func(int) string { return "a" })},
+			"observe":  {Hello: hello(), Observe: []string{"a"}},
+			"features": {Hello: wordy},
+		} {
+			m.Hello.WaitNano = int64(time.Hour)
+			if got, err := attach(t, serve(t, true), m).Recv(); status.Code(err) != codes.InvalidArgument {
+				t.Errorf("%s: %v, %v", what, got, err)
+			}
+		}
+	})
+}

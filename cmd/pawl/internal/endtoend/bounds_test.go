@@ -104,6 +104,7 @@ var known = map[string]any{
 	"bounds.RequestsMax": bounds.RequestsMax,
 	"bounds.HeldMax":     bounds.HeldMax,
 	"bounds.NamedMax":    bounds.NamedMax,
+	"bounds.FeaturesMax": bounds.FeaturesMax,
 
 	"session.WatchesMax":     session.WatchesMax,
 	"session.OutstandingMax": session.OutstandingMax,
