@@ -35,7 +35,7 @@ func lowerRefused(ctx context.Context, r Resource) error {
 	)
 }
 
-// claimCloses tells the race that a check on writes alone leaves open.
+// claimCloses runs the race that a check on writes alone leaves open.
 //
 //  1. The old holder prepares a write and sleeps.
 //  2. The new holder is granted, claims, and reads.

@@ -104,10 +104,10 @@ func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
 	return guard.State{Cell: cell, Seen: guard.Token(token)}, nil
 }
 
-// Blocker is a transaction for which a claim of a resource with a higher token
-// waits: one inside its guard, or one that locks the guard's table (as
-// [Guard.Enforce] does until its transaction ends) or rows of it. Texts are empty
-// where the asking role may not see them.
+// Blocker is a transaction that blocks a claim of a resource with a higher token. It is
+// inside the resource's guard, or it locks the guard's table (as [Guard.Enforce] does
+// until its transaction ends) or rows of it. Texts are empty if the calling role may
+// not see them.
 type Blocker struct {
 	// PID is the backend's process id; 0 for a prepared transaction.
 	PID int
@@ -150,11 +150,11 @@ func (g Guard) Blockers(ctx context.Context, resource string) ([]Blocker, error)
 	return blockers, nil
 }
 
-// Terminate ends the sessions whose transactions are inside the guard of
-// f.Resource under a token below f's, by pg_terminate_backend, and returns how
-// many it told; they may take a moment. It is for a claim that meets a holder
-// which sleeps inside a transaction. The role needs the rights of
-// pg_signal_backend. Prepared transactions are left: [Guard.Blockers] names them.
+// Terminate ends the sessions whose transactions are inside the guard of f.Resource
+// under a token below f's, by pg_terminate_backend. It returns how many sessions it
+// signalled; they may take a moment to end. Use it when a claim meets a holder that
+// sleeps inside a transaction. The role needs the rights of pg_signal_backend.
+// Terminate does not end prepared transactions: [Guard.Blockers] names them.
 func (g Guard) Terminate(ctx context.Context, f guard.Fence) (int, error) {
 	if err := f.Validate(); err != nil {
 		return 0, err

@@ -15,10 +15,9 @@ const version = 4
 //go:embed guard.sql
 var ddl string
 
-// DDL returns the SQL that makes the guard's schema, for those who keep their
-// schema elsewhere: many statements, to be run in one transaction by a role that
-// may create a schema. Running it again changes nothing; where a newer version is
-// installed it fails.
+// DDL returns the SQL that creates the guard's schema, for users with migrations of
+// their own. Run its statements in one transaction, as a role that may create a schema.
+// Running it again changes nothing; where a newer version is installed it fails.
 func DDL() string { return ddl }
 
 // Install creates the guard's schema, or brings an older one up to date. An update

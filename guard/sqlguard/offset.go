@@ -63,9 +63,8 @@ func (g Guard) moveOffset(ctx context.Context, tx *sql.Tx, f guard.Fence, key st
 	return fmt.Errorf("sqlguard: the database ignored offset %d of %q", next, key)
 }
 
-// OffsetOf returns where the offset key of a resource stands; 0 when it was
-// never moved. Read it after the claim: before, an older holder may still move
-// it.
+// OffsetOf returns the offset of a resource's key; 0 when it was never moved. Read it
+// after the claim: before, an older holder may still move it.
 func (g Guard) OffsetOf(ctx context.Context, resource, key string) (uint64, error) {
 	return g.offsetOf(ctx, g.db, resource, key)
 }

@@ -31,8 +31,8 @@ type Options struct {
 	TokenFloor guard.Token
 	// Limits of the table; zero: locktable.DefaultLimits.
 	Limits locktable.Limits
-	// Ended is told of sessions that expired, and of leases that were broken or
-	// released without a stream, once that is durable; nil: nobody is. It must not
+	// Ended is called for sessions that expired, and for leases that were broken or
+	// released without a stream, once that is durable; it may be nil. It must not
 	// block.
 	Ended  func(locktable.Ended)
 	Logger *slog.Logger

@@ -346,9 +346,9 @@ func (t *Table) stale(l *lock) bool {
 // they were last looked through, and no session with leases has ended since.
 func (t *Table) noneEnded(l *lock) bool { return len(t.ended) == 0 || l.cleanedAt == t.ends }
 
-// removeEnded removes holders whose session ended but whose turn on the work
-// list has not come. It returns their other names, which are free as well and to
-// which the work list does not come back.
+// removeEnded removes holders whose session ended but whose turn on the work list has
+// not come. It returns their other names, which are free as well and which the work
+// list will not visit.
 func (t *Table) removeEnded(l *lock) (others []*lock) {
 	if t.noneEnded(l) {
 		return nil

@@ -86,9 +86,8 @@ func (t *tenure) before(ctx context.Context, upTo uint64) (entry, pointer Pair, 
 	return res.Gets[1], res.Gets[2], nil
 }
 
-// write lands the chunks. They are put where nothing is: a chunk of an earlier
-// try, landing late, must not replace one that is published. It returns where
-// the last one lies.
+// write puts the chunks, only where no key is: a chunk of an earlier try that lands
+// late must not replace a published one. It returns the last chunk's key and revision.
 func (t *tenure) write(ctx context.Context, next *pointerValue, chunks iter.Seq[[]byte]) (Pair, error) {
 	folder := t.keys.Chunks(next.Batch, next.Epoch)
 	sums, ended := sha256.New(), false

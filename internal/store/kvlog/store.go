@@ -121,9 +121,9 @@ func (s *Store) lastSeen() Seen {
 	return s.seen
 }
 
-// compare holds an answer against what was seen before its request went out: a
-// linearizable store never shows less. After telling it goes on from what the
-// store shows now, so that a later claim can begin anew.
+// compare checks an answer against what was seen before its request was sent: a
+// linearizable store never shows less. After reporting a roll-back it goes on from the
+// present state, so that a later claim can start from there.
 func (s *Store) compare(before, now Seen) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

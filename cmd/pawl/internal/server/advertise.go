@@ -57,9 +57,9 @@ func advertised(d *listeners, o Options) addresses {
 	return addresses{reachedAt(d.link, o.AdvertiseLink), reachedAt(d.http, web)}
 }
 
-// reachedAt is where others reach a listener: where they are told, with its port
-// unless they are told another one. Untold, a listener on every address is
-// reached by this host's name.
+// reachedAt is the address at which others reach a listener. told is what the operator
+// advertises; it takes the listener's port unless it has one. If told is empty, a
+// listener on every address is reached by the name of this host.
 func reachedAt(l net.Listener, told string) string {
 	if l == nil {
 		return ""
