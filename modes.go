@@ -55,11 +55,11 @@ func Names(more ...string) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.Names = append(s.Names, more...) }}
 }
 
-// Value is shown with the lease in listings of its first name and to its observers, at
-// most 64 KiB. It stays as it is until the lease ends.
+// Value is shown with the lease in listings of its first name and to its observers; it
+// has at most 64 KiB and does not change until the lease ends.
 //
-// What it does not give: privacy, or a store. Everybody who may read the name
-// sees it, the cell's log keeps a copy, and it is gone with the lease.
+// What it does not give: privacy, or a store. Every caller that may read the name sees
+// it, the cell's log keeps a copy, and it ends with the lease.
 func Value(value []byte) AcquireOption {
 	value = bytes.Clone(value)
 	return AcquireOption{func(s *acquireSettings) { s.Value = value }}

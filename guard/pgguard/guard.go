@@ -26,10 +26,9 @@ type Guard struct {
 
 var _ guard.Claimer = Guard{}
 
-// New returns the guard of the database behind pool, which it neither opens nor
-// closes. It keeps to the way in which the pool's connections send statements, so
-// behind a pooler such as pgbouncer set their DefaultQueryExecMode to
-// pgx.QueryExecModeExec or pgx.QueryExecModeSimpleProtocol.
+// New returns the guard of the database behind pool, which it neither opens nor closes.
+// It sends statements in the pool's exec mode. So behind a pooler such as pgbouncer set
+// DefaultQueryExecMode to pgx.QueryExecModeExec or pgx.QueryExecModeSimpleProtocol.
 func New(pool *pgxpool.Pool) Guard {
 	c := pool.Config().ConnConfig
 	return Guard{
@@ -77,14 +76,14 @@ func (g Guard) waitMS() string {
 }
 
 // Claim raises the mark of f.Resource to f in a transaction of its own, see
-// [guard.Claimer]. When it returns nil no transaction that entered with a lower
-// token is open, and none will commit; a read that begins afterwards sees all
-// they did. It fails with [ErrBusy] where such a transaction is not over in time:
-// [Guard.Blockers] says whose it is, [Guard.Terminate] ends it.
+// [guard.Claimer]. When it returns nil, no transaction that entered with a lower token
+// is open and none will commit; a read that begins afterwards sees all that they did.
+// It fails with [ErrBusy] when such a transaction does not end in time:
+// [Guard.Blockers] names it, [Guard.Terminate] ends it.
 //
-// Its commit waits for the disk, and for the synchronous standbys if there are
-// any, also where synchronous_commit is set to less, and also where the mark was f
-// before. Where that wait was cancelled, the error is guard.ErrUnknown: claim again.
+// Its commit waits for the disk, and for the synchronous standbys if there are any,
+// even where synchronous_commit is set to less and even where the mark was f before. If
+// that wait was cancelled, the error is guard.ErrUnknown: claim again.
 func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
 	return g.Isolation(pgx.ReadCommitted).inTx(ctx, f, byClaim, func(pgx.Tx) error { return nil })
 }

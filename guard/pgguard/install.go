@@ -55,10 +55,10 @@ func (g Guard) installed(ctx context.Context) (bool, error) {
 	return have >= version, nil
 }
 
-// Grant lets a role use the guard: enter, read marks and offsets, and enforce it
-// on tables that are the role's own. It does not let it write the marks in
-// another way. The caller has installed the guard, and does this again for each
-// role when [Guard.Install] has brought a newer version.
+// Grant lets a role use the guard: enter, read marks and offsets, and enforce it on its
+// own tables. The role cannot write marks in any other way. The caller must be the role
+// that installed the guard, and must call Grant again for each role when
+// [Guard.Install] has installed a newer version.
 func (g Guard) Grant(ctx context.Context, role string) error {
 	return g.inOwnTx(ctx, "grant", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "select pawl.admit("+literal(role)+")")

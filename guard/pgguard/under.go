@@ -13,13 +13,12 @@ import (
 // errDoubt: the mark may not be what was shown, so enter with the whole check.
 var errDoubt = errors.New("pgguard: not known to be under the mark")
 
-// What pawl.reenter does, as two statements which the driver prepares and sends
-// in one message with BEGIN: the database does less for them than for a function.
-// Each has one row for yes and none for no. They are two so that the look is
-// taken by a snapshot younger than the lock. Under the stricter levels, which the
-// database may have as its default, the first enters with the whole check, and
-// the second finds what that left. No subqueries: they would be walked through
-// each time.
+// These two statements do what pawl.reenter does. The driver prepares them and sends
+// them in one message with BEGIN, which costs the database less than a function. Each
+// returns one row for yes and none for no. They are separate so that the mark is read
+// by a snapshot younger than the lock. Under the stricter levels, which may be the
+// database's default, the first enters with the whole check, and the second reads its
+// result. They have no subqueries, which would cost on each call.
 const (
 	lockShared = `select 1
 		where case when pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.=) 'read committed'

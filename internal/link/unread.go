@@ -61,9 +61,9 @@ func (d *unreadBudget) over() bool { return d != nil && d.bytes.Load() > d.most(
 // anonymous client must not keep the others from being answered.
 func (d *unreadBudget) full() bool { return d != nil && d.identity != "" && d.over() }
 
-// disconnectUnread ends a stream whose client does not read, or one of an identity whose
-// clients together do not, and tells the log when that begins. alone: it was this
-// client.
+// disconnectUnread ends a stream because its client, or all clients of its identity
+// together, leave too many bytes unread. It logs the beginning of such an episode.
+// alone says that this client caused it.
 func (s *Server) disconnectUnread(d *unreadBudget, alone bool) error {
 	if n, tell := d.episodeBegins(s.o.Clock.Now()); tell {
 		s.o.Logger.Warn("clients that do not read their answers are disconnected",

@@ -203,9 +203,9 @@ func (q *suspects) pop() {
 	q.items = q.items[1:]
 }
 
-// agenda orders sessions, and names that are closed, by when they must be
-// looked at. A session that lives and is not suspect has one entry, and so has a
-// name that is closed; it may come up early and is then put back.
+// agenda orders sessions, and names that are closed, by the time of their next check. A
+// live session that is not suspect has one entry, and so has a closed name. An entry
+// may come up early and is then put back.
 type agenda struct {
 	items []appointment
 	drawn uint64

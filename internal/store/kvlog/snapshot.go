@@ -170,9 +170,9 @@ func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry,
 	return res.Gets[1], nil
 }
 
-// tidy removes the batches and chunks that the published snapshot replaced. It
-// compares the pointer: a publication of an earlier try that is still on its
-// way can then never land, so nothing removed here can be pointed at later.
+// tidy removes the batches and chunks that the published snapshot replaced. It compares
+// the pointer. So a publication of an earlier try that is still on its way can never
+// land afterwards, and nothing removed here can be pointed at later.
 func (t *tenure) tidy(ctx context.Context, present pointerValue, pointer Pair) error {
 	if err := t.truncate(ctx, present, pointer); err != nil {
 		return fmt.Errorf("published, but truncate the log: %w", err)

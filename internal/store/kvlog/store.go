@@ -17,10 +17,10 @@ type Options struct {
 	Clock clock.Clock
 	// Prefix of every key.
 	Prefix string
-	// ActiveTTL: how long, on their own usable-time clocks, standbys wait for a
-	// sign of life of this server once it is active; it gives ten in that time.
-	// They read it in the tenure, and wait for their own where a version before
-	// this one left it out. 0: store.ActiveTTLDefault.
+	// ActiveTTL is how long standbys wait, on their own usable-time clocks, for a sign
+	// of life of this server once it is active; it writes ten in that time. They read
+	// it from the tenure, and wait for their own where an earlier version left it out.
+	// 0 means store.ActiveTTLDefault.
 	ActiveTTL time.Duration
 	// Sole: no other server can reach the store. No sign of life is given, and
 	// a tenure that this node left behind is taken over at once.

@@ -84,10 +84,10 @@ func reachedAt(l net.Listener, told string) string {
 	return a
 }
 
-// answersFor says which Host headers are answered: beside what HostCheck knows,
-// the hosts that clients are sent to and those that the certificate is for. A
-// page of another site that has its name lead here sends that name, which is
-// none of them: nobody certifies it for our key.
+// answersFor says which Host headers are accepted: those of HostCheck, the hosts that
+// clients are sent to, and those of the certificate. A page of another site whose name
+// resolves to this server sends that name. It is none of these, since nobody issues a
+// certificate of that name for our key.
 func answersFor(d *listeners, o Options, s *security) func(host string) bool {
 	at := advertised(d, o)
 	var names []string
