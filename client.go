@@ -165,17 +165,16 @@ func newClient(ctx context.Context, servers []string, o Options, secret secretSo
 	return c
 }
 
-// Acquire waits in the queue of a name until it is granted or ctx ends. Waiting
-// goes on over lost connections and restarts of the server, and if the session
-// is lost meanwhile in a new one, at the end of the queue.
+// Acquire waits in the queue of a name until it is granted or ctx ends. It goes on over
+// lost connections and restarts of the server. If the session is lost meanwhile, it
+// goes on in a new one, at the end of the queue.
 //
-// An error means that no lease is held, and none will be: what the server may
-// grant all the same is given back. Errors: ctx's error, and with it
-// ErrUnavailable when no server could be reached, or ErrExhausted when a limit of
-// the server's, or its full store, kept it out of the queue; ErrDenied,
-// ErrConflict, ErrInvalid, ErrExhausted, ErrStoreRolledBack, ErrClosed; and with
-// Claim what the guard said, or ErrLost or ErrBroken when the lease ended before
-// the guards were claimed.
+// An error means that no lease is held, and none will be: a lease that the server
+// grants nevertheless is given back. The error is one of these: ctx's error, joined
+// with ErrUnavailable when no server could be reached, or with ErrExhausted when a
+// limit or a full store kept it out of the queue; ErrDenied, ErrConflict, ErrInvalid,
+// ErrExhausted, ErrStoreRolledBack or ErrClosed; and with Claim the guard's error, or
+// ErrLost or ErrBroken when the lease ended before the guards were claimed.
 func (c *Client) Acquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
 	return c.acquire(ctx, "acquire", name, false, options)
 }

@@ -63,23 +63,23 @@ func (l *Lease) under(ctx context.Context, work func(context.Context) error) (er
 	return work(during)
 }
 
-// conclude releases a lease whose work has returned with err, and joins err with
-// how the lease ended if that was, or may have been, before the work returned.
+// conclude releases a lease whose work has returned with err. It joins err with the
+// reason for the lease's end if the lease ended, or may have ended, before the work
+// returned.
 //
-// The lease's context alone does not tell: a process that was frozen may go on
-// with its work before the client's loop has run.
+// The lease's context alone does not show that: after a freeze the work may go on
+// before the client's loop has run.
 //
-//  1. The process is frozen until behind the deadline; the name is granted to
-//     somebody else.
-//  2. The process goes on. The work returns; the loop has not run yet, so the
+//  1. The process is frozen until after the deadline. The name is granted to another holder.
+//  2. The process goes on and the work returns. The loop has not run yet, so the
 //     lease's context has not ended.
-//  3. The clock says that the deadline has passed.
+//  3. The clock shows that the deadline has passed.
 //
-// Of what the release says, two kinds count: the lease was broken, and the
-// server does not have it. Both may have been before the work returned. Others
-// do not count: ErrUnavailable and ErrClosed say nothing about the lease, and a
-// deadline that passes while the release waits for its answer passes after the
-// work returned, because the clock was read before.
+// Two answers to the release count as a loss: the lease was broken, and the server does
+// not have it. Both may have happened before the work returned. Others do not count.
+// ErrUnavailable and ErrClosed say nothing about the lease. A deadline that passes
+// while the release waits for its answer passes after the work returned, because the
+// clock was read before.
 func (l *Lease) conclude(ctx context.Context, err error) error {
 	overdue := l.overdue()
 	cause := context.Cause(l.ctx)

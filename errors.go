@@ -103,9 +103,9 @@ func errorOf(w *session.Cause) error {
 	panic(fmt.Sprintf("pawl: a session says %d, which nobody knows", w.Kind))
 }
 
-// HeldError says who holds a name; it matches ErrHeld. What it says was true
-// when the server answered. It has no Token when nobody holds the name but
-// others wait for it, or when a lock-delay keeps it closed.
+// HeldError says who holds a name; it matches ErrHeld. It shows the state when the
+// server answered. Token is 0 when the name is not held but others wait for it, or a
+// lock-delay keeps it closed.
 type HeldError struct {
 	// Name is what could not be had: the first, where several were asked for.
 	Name string

@@ -159,12 +159,12 @@ func (l *Lease) Remaining() time.Duration {
 	return left
 }
 
-// Check asks the server whether the lease is still held, and renews the
-// session. nil: it was held at some moment after the call began, and its
-// deadline, which counts from then, had not passed when Check returned. Otherwise
-// ErrLost, ErrBroken, ErrReleased, ErrClosed, or ctx's error, with ErrUnavailable
-// when no server could be reached: then the lease may still be held, and Remaining
-// says for how long.
+// Check asks the server whether the lease is still held, and renews the session. nil
+// means that it was held at some moment after the call began, and that its deadline,
+// which counts from then, had not passed when Check returned. Otherwise the error is
+// ErrLost, ErrBroken, ErrReleased, ErrClosed or ctx's error, joined with ErrUnavailable
+// when no server could be reached. In that last case the lease may still be held, and
+// Remaining says for how long.
 func (l *Lease) Check(ctx context.Context) error {
 	if state, cause := l.state(); state == leaseEnded {
 		return l.because("check", cause)
@@ -178,17 +178,18 @@ func (l *Lease) Check(ctx context.Context) error {
 	return l.because("check", err)
 }
 
-// Release gives the lease back; the next waiter is granted it. The lease's
-// context ends before anything is sent, so that nobody goes on under it. nil:
-// the server has released it, or had done so before: twice is fine. ErrLost,
-// ErrBroken: it had ended already, somebody else may hold the name; but a break by
-// force is missed when its notice and then the first answer to the release are lost
-// with their connections, and the answer is nil. ErrClosed:
-// the client was closed, and Close tells whether the server knows.
+// Release gives the lease back; the next waiter is granted it. The lease's context ends
+// before anything is sent, so that no work goes on under it.
 //
-// A context that has ended leaves the lease as it is. If ctx ends later, or no
-// server answers until the lease's local deadline (ErrUnavailable), the lease
-// is given up all the same and released as soon as a server can be reached.
+// Release returns nil when the server has released the lease, now or before; calling it
+// twice is allowed. ErrLost and ErrBroken say that the lease had ended already, and
+// another may hold the name. A forced break is missed, and the result is nil, when both
+// its notice and the first answer to the release are lost with their connections.
+// ErrClosed says that the client was closed; Close reports whether the server knows.
+//
+// If ctx has ended already, the lease stays as it is. If ctx ends later, or no server
+// answers until the lease's local deadline (ErrUnavailable), the lease is given up
+// nevertheless and released as soon as a server can be reached.
 func (l *Lease) Release(ctx context.Context) error {
 	if state, cause := l.state(); state != leaseHeld {
 		return l.because("release", cause)

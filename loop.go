@@ -59,11 +59,10 @@ func (i *opQueue) shut() []op {
 	return i.ops
 }
 
-// run is the client's only goroutine that decides. It waits, hands the machine
-// what arrived, and carries out what the machine wants; it never blocks elsewhere,
-// so that a deadline is seen in time. Its timer counts suspend: a machine that
-// wakes up finds out at once that its leases are over, not when the rest of a
-// renewal's interval has gone by.
+// run is the client's only goroutine that decides. It waits, passes events to the
+// machine, and carries out its effects. It never blocks elsewhere, so a deadline is
+// noticed in time. Its timer counts suspend: after a suspend it notices at once that
+// its leases are over, and not when the rest of a renewal's interval has passed.
 func (c *Client) run() {
 	defer close(c.ended)
 	timer := c.clock.NewAlarm()

@@ -43,24 +43,23 @@ func Slots(n int) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.Slots, s.slotted = n, true }}
 }
 
-// Names asks for more names, up to 64 together, under one lease: all or nothing,
-// with one token. Names given twice count once. While the lease waits it holds
-// none of them, but in each of their queues it keeps its place, so it starves
-// nobody, nor does anybody starve it. Which mode is asked for holds for all.
+// Names asks for more names, up to 64 together, under one lease: all or nothing, with
+// one token. Names given twice count once. While the lease waits, it holds none of them
+// and keeps its place in each of their queues, so it starves no other waiter and is not
+// starved. The mode of the acquire holds for all names.
 //
-// What it does not give: two acquires with several names cannot deadlock, but
-// two acquires of one session for one name after the other can, as anywhere: a
-// lease that is held is not taken back to let another one be granted. So take
+// What it does not give: two acquires with several names cannot deadlock, but two
+// single acquires of one session, one after the other, can, as with any lock. So take
 // what is needed together in one acquire.
 func Names(more ...string) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.Names = append(s.Names, more...) }}
 }
 
-// Value is shown with the lease in listings of its first name and to its observers, at
-// most 64 KiB. It stays as it is until the lease ends.
+// Value is shown with the lease in listings of its first name and to its observers; it
+// has at most 64 KiB and does not change until the lease ends.
 //
-// What it does not give: privacy, or a store. Everybody who may read the name
-// sees it, the cell's log keeps a copy, and it is gone with the lease.
+// What it does not give: privacy, or a store. Every caller that may read the name sees
+// it, the cell's log keeps a copy, and it ends with the lease.
 func Value(value []byte) AcquireOption {
 	value = bytes.Clone(value)
 	return AcquireOption{func(s *acquireSettings) { s.Value = value }}

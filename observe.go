@@ -12,21 +12,20 @@ import (
 	"github.com/pawlproject/pawl/internal/session"
 )
 
-// Campaign waits until it leads: it is an Acquire whose lease others find with
-// Observe, and with it value, at most 64 KiB, say where the leader is reached.
-// Options that make a lease anything but exclusive are ErrInvalid.
+// Campaign waits until it leads. It is an Acquire whose lease others find with Observe,
+// with value, of at most 64 KiB, as the leader's address for instance. Options that
+// make the lease anything but exclusive are ErrInvalid.
 //
-// The lease is one term. It begins when Campaign returns, with a token above
-// those of all terms before, and it ends when its Context does; it has one
-// beginning and one end, and a campaign that fails has neither. Release resigns:
-// the next in the queue leads. Once resigned or lost it never comes back: for
-// another term campaign again, or let Do run term after term.
+// The lease is one term. It begins when Campaign returns, with a token above those of
+// all terms before, and it ends when its Context does. A campaign that fails begins no
+// term. Release resigns: the next candidate in the queue leads. A term that was
+// resigned or lost does not come back: campaign again, or let Do run term after term.
 //
-// A candidate whose session ends while it waits goes on in a new session, at the
-// end of the queue: it never leads under one that is over.
+// A candidate whose session ends while it waits goes on in a new session, at the end of
+// the queue: it never leads under a session that is over.
 //
-// What it does not give: a leader that was paused believes to lead until it
-// looks at the clock. Only guards that were claimed with its fence stop it.
+// What it does not give: a leader that was paused takes itself for the leader until it
+// reads the clock. Only guards that were claimed with its successor's fence stop it.
 // And value cannot be changed during a term.
 func (c *Client) Campaign(ctx context.Context, name string, value []byte, options ...AcquireOption) (*Lease, error) {
 	all := append(append([]AcquireOption(nil), options...), Value(value),

@@ -117,9 +117,9 @@ func (r *report) summary() string {
 	return b.String()
 }
 
-// page is what a run writes into a page. What all rows say together is only
-// worth something when they were measured in one run; a part that was measured
-// without the others says so.
+// page is the part of a document that a run writes. The summary of all rows is
+// meaningful only if all were measured in one run; a part that was measured alone says
+// so.
 func (r *report) page(machine string, all bool) map[string]string {
 	parts := maps.Clone(r.parts)
 	if all {

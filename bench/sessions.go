@@ -17,12 +17,12 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 )
 
-// sessions holds many sessions with a lease each and measures what their
-// renewals cost the server. A client of pawl has a connection of its own; so
-// these speak the link's protocol themselves, as many streams on a connection
-// as there must be, and renew as a client does: every sixth of the TTL, a tenth
-// early or late, on the server's beat. As a client's their windows are fixed, so
-// that gRPC sends no ping for every message.
+// sessions holds many sessions with a lease each and measures what their renewals cost
+// the server. A client of pawl has a connection of its own, so these sessions speak the
+// link's protocol directly, with as many streams on a connection as needed. They renew
+// as a client does: every sixth of the TTL, a tenth early or late, on the server's
+// beat. Their windows are fixed as a client's are, so that gRPC sends no ping for every
+// message.
 func (f *full) sessions(outer context.Context) error {
 	server, err := f.kit.pawlServer(outer, f.folder, "pawl", nil)
 	if err != nil {

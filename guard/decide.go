@@ -88,11 +88,11 @@ const (
 	Malformed
 )
 
-// Decide says what becomes of an operation that shows m to a resource in state
-// s, and the state afterwards. A refusal (Stale and all verdicts after it)
-// returns s itself: what is refused leaves no trace.
+// Decide returns the verdict on an operation that shows m to a resource in state s, and
+// the state afterwards. A refusal (Stale and all verdicts after it) returns s
+// unchanged.
 //
-// A claim is the decision under [Monotonic] with nothing to run.
+// A claim is a decision under [Monotonic] with no operation to run.
 func Decide(p Policy, s State, m Mark) (State, Verdict) {
 	if v := m.check(p); v != Pass {
 		return s, v

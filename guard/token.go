@@ -66,9 +66,9 @@ func (t Token) String() string { return strconv.FormatUint(uint64(t), 10) }
 // tokens do as numbers. A token that is not valid may need more.
 func (t Token) Fixed() string { return fmt.Sprintf("%0*d", fixedLen, uint64(t)) }
 
-// MarshalText makes a token a decimal string in JSON. A token that is not valid
-// does not leave the process: the error is that of [ParseToken]. Fields that
-// may be empty want the JSON option omitzero.
+// MarshalText writes a token as a decimal string in JSON. For an invalid token it
+// returns the error of [ParseToken], so such a token does not leave the process. Fields
+// that may be empty need the JSON option omitzero.
 func (t Token) MarshalText() ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err

@@ -127,12 +127,11 @@ func (c *client) first() target {
 	return t
 }
 
-// call does what it is told with a server that serves. It goes to the next
-// server when one cannot be reached or says nothing any more, and follows where
-// one sends it; so what it does must be safe to repeat. When none can be reached
-// at all it gives up at once, or asks again as long as wait, which is what the
-// request may wait for its turn, at most reachMax. again is true when an earlier
-// try may have taken effect although its answer was lost.
+// call runs a function with a server that serves. It goes to the next server when one
+// cannot be reached or stops answering, and follows redirects; so the function must be
+// safe to repeat. When no server can be reached, it gives up at once, or tries again
+// for wait, the time that the request may wait for its turn, up to reachMax. again is
+// true when an earlier try may have taken effect although its answer was lost.
 func (c *client) call(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {

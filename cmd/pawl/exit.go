@@ -82,9 +82,9 @@ func exitOf(err error) (code int, message string) {
 	return exitOther, err.Error()
 }
 
-// deathOf finds the signal that the program dies of; 0: it exits with its code. A
-// waiting parent, a shell in a loop for instance, sees then that it was interrupted,
-// which an exit with 128+n does not tell.
+// deathOf returns the signal that the program dies of, or 0 when it exits with its
+// code. A waiting parent, such as a shell in a loop, then sees that it was interrupted;
+// an exit with 128+n does not show that.
 func deathOf(err error) syscall.Signal {
 	var e *exitError
 	var s *signalError

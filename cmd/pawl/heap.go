@@ -24,11 +24,11 @@ const (
 	heapQuiet = 8 << 20
 )
 
-// paceHeap sets the collector's pace to the heap that is in use until ctx ends:
-// a small one may grow by heapRoom, a larger one by its own size, as is usual,
-// and beyond heapWide by half of it. A pace that the operator sets by GOGC stays.
-// When a load is over, what it left is given back to the system, which the
-// collector by itself does late and in part.
+// paceHeap sets the collector's pace by the heap in use, until ctx ends. A small heap
+// may grow by heapRoom, a larger one by its own size, as is usual, and one beyond
+// heapWide by half of it. A pace set by GOGC is not changed. When a load is over,
+// paceHeap returns its memory to the system, which the collector does late and only in
+// part.
 func paceHeap(ctx context.Context, k clock.Clock) {
 	if os.Getenv("GOGC") == "" {
 		eachCollection(ctx, setPace)

@@ -32,9 +32,9 @@ func main() {
 	os.Exit(code)
 }
 
-// outliveReaders has a write to a pipe that nobody reads fail instead of ending the
-// program: its log, or what it has to say, must not decide what it does. The signal
-// is caught, not ignored: what is ignored is inherited by the command of run.
+// outliveReaders makes a write to a closed pipe fail instead of ending the program:
+// whether its log is read must not decide what it does. It catches the signal and does
+// not ignore it, since run's command would inherit an ignored signal.
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // output is the standard output. It notes that nobody reads it any more.

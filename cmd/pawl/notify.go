@@ -19,9 +19,9 @@ func (v *serveFlags) notify(socket, state string) {
 	}
 }
 
-// notify sends a state to a socket as systemd names it in NOTIFY_SOCKET (see
-// sd_notify(3)): a path, or one in the abstract name space, which begins with "@"
-// for Go as for systemd. No socket is nobody to tell.
+// notify sends a state to the socket in NOTIFY_SOCKET (see sd_notify(3)): a path, or a
+// name in the abstract name space, which begins with "@" for Go as for systemd. Without
+// a socket it does nothing.
 func notify(socket, state string, c clock.Clock) error {
 	if socket == "" {
 		return nil

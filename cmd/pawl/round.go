@@ -164,10 +164,9 @@ func (r *round) noServer() error {
 // nothing.
 var errSilent = errors.New("the server says nothing")
 
-// watch gives an attempt up when its server says nothing any more: frozen, or cut
-// off without a word. Whether it is there is asked of it apart from the request,
-// which may wait for its turn, or for the store. Any answer will do, also that the
-// question is not known.
+// watch gives up an attempt whose server has stopped answering, because it is frozen or
+// cut off. The request itself may wait for its turn or for the store, so watch sends a
+// separate question. Any answer to it will do, even that the question is unknown.
 func watch(attempt context.Context, conn *grpc.ClientConn, giveUp context.CancelCauseFunc) {
 	for {
 		<-after(attempt, silentMax)

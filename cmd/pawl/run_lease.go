@@ -149,17 +149,18 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	return r.conclude(lease, outcome), err
 }
 
-// conclude releases the lease of a command that has ended, and says that it was
-// lost when the server does: it may have been before the command ended.
+// conclude releases the lease of a command that has ended. If the server answers that
+// the lease was lost, conclude reports that, since it may have happened before the
+// command ended:
 //
 //  1. The lease is broken by force, or its session is ended. The name is granted
-//     to somebody else.
+//     to another holder.
 //  2. The command ends. The server's notice is on its way.
 //  3. The answer to the release says that the lease is broken or gone.
 //
-// A deadline that passes behind a finished command does not undo its work: the
-// watcher has read the clock when the command ended. Nor does a server that does
-// not answer.
+// A deadline that passes after the command has ended does not undo its work: the
+// watcher has read the clock when the command ended. A server that does not answer does
+// not undo it either.
 func (r *running) conclude(lease *pawl.Lease, o supervise.Outcome) supervise.Outcome {
 	if o.From != supervise.FromChild {
 		return o
@@ -175,9 +176,9 @@ func (r *running) conclude(lease *pawl.Lease, o supervise.Outcome) supervise.Out
 	return supervise.Outcome{Code: supervise.CodeLost, From: supervise.FromPawl, Reason: supervise.ReasonLost, Child: o.Child}
 }
 
-// watchSignals has a signal end the wait for the lease. What it returns ends the
-// watching, for the command to get the signals from then on, and tells which
-// signal it was; 0: none.
+// watchSignals ends the wait for the lease when a signal comes. The function that it
+// returns stops that, so that later signals go to the command, and returns the signal
+// that came; 0: none.
 func (r *running) watchSignals(end context.CancelCauseFunc) func() syscall.Signal {
 	over, got := make(chan struct{}), make(chan syscall.Signal, 1)
 	go func() {

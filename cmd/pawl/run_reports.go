@@ -14,10 +14,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// probe looks for a server, so that there being none is said at once and in the
-// same words as by every other command; a run that waits for its turn waits for
-// a server, too. On the way it learns what a change of the active server would
-// do to the command.
+// probe looks for a server, so that a missing server is reported at once and in the
+// words of every other command. A run that waits for its turn also waits for a server.
+// probe also learns what a change of the active server would mean for the command.
 func (r *running) probe(ctx context.Context, asking *client) error {
 	wait := unreachableMax
 	if r.nonblock || r.wait.given {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerSlack is how late the kernel may end a short sleep. The runtime's own
-// watch wakes every 20 µs while anything runs, for what a lock service does not
-// need; at the default of 50 µs that and the wake-ups that it causes are a
-// quarter of a busy server's processor time. No timer of ours is finer.
+// timerSlack is how late the kernel may end a short sleep. The runtime's monitor thread
+// wakes every 20 µs while anything runs, which a lock service does not need. At the
+// default slack of 50 µs that thread, and the wake-ups that it causes, take a quarter
+// of a busy server's processor time. No timer of ours is finer.
 const timerSlack = 1_000_000 // nanoseconds
 
 // setTimerSlack has this process begin anew with timerSlack, once: the runtime

@@ -62,9 +62,9 @@ func serverStretches(s *linkpb.Trace) (each []time.Duration) {
 	return each
 }
 
-// lapOf puts a lap together. out are the readings of the client's clock from when it
-// was asked until it had sent, server the rooms of the server; came is when the answer
-// was there, had when the caller had it.
+// lapOf makes a lap from times. out are the readings of the client's clock from the
+// call until the request was sent, server the rooms of the server. came is when the
+// answer arrived, had when the caller had it.
 func lapOf(token guard.Token, out []clock.Reading, server []time.Duration, came, had clock.Reading) lap {
 	x := lap{token: token, total: had.Raw - out[0].Raw}
 	for i, at := range out[1:] {

@@ -15,14 +15,13 @@ import (
 // only decides which of them is seen.
 const patience = 200 * time.Millisecond
 
-// openTransaction tells the race of a check that does not hold until the
-// commit.
+// openTransaction runs the race of a check that does not hold until the commit.
 //
 //  1. The old holder's transaction passes the guard, writes, and sleeps.
-//  2. The new holder claims. Either it is held back until the old transaction
-//     has ended, or that can no longer commit.
+//  2. The new holder claims. Either the claim waits until the old transaction has ended,
+//     or that transaction can no longer commit.
 //  3. The old holder wakes and commits.
-//  4. What the new holder reads after its claim stays as it is.
+//  4. What the new holder reads after its claim does not change.
 func openTransaction(ctx context.Context, r Resource) error {
 	old, young := fence("open", 7), fence("open", 8)
 	if err := r.want(done, r.Claim(ctx, old), "the first claim"); err != nil {

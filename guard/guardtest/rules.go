@@ -35,7 +35,7 @@ func lowerRefused(ctx context.Context, r Resource) error {
 	)
 }
 
-// claimCloses tells the race that a check on writes alone leaves open.
+// claimCloses runs the race that a check on writes alone leaves open.
 //
 //  1. The old holder prepares a write and sleeps.
 //  2. The new holder is granted, claims, and reads.
@@ -175,9 +175,9 @@ func foreignRefused(ctx context.Context, r Resource) error {
 	)
 }
 
-// tokensAreNumbers walks over the places where others have rounded, cut or
-// compared as text: the number of digits, 2^31, 2^32, and the last numbers
-// that differ in double precision.
+// tokensAreNumbers tries tokens at which other systems have rounded, cut or compared as
+// text: a change in the number of digits, 2^31, 2^32, and the last numbers that differ
+// in double precision.
 func tokensAreNumbers(ctx context.Context, r Resource) error {
 	tokens := []guard.Token{
 		9, 10, 99, 100, 1<<24 - 1, 1 << 24, 1<<24 + 1, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<32 + 1,

@@ -17,9 +17,9 @@ const (
 	// commitGrace is how long a commit that is under way may go on once the
 	// context has ended, before its outcome counts as unknown.
 	commitGrace = 10 * time.Second
-	// standbyWait is the function of PostgreSQL's that warns when its wait for a
-	// standby is cancelled. Nothing else tells the warning: its words are in the
-	// server's language, its SQLSTATE is that of every warning.
+	// standbyWait is the PostgreSQL function that warns when its wait for a standby is
+	// cancelled. Only its name identifies the warning: the text is in the server's
+	// language, and the SQLSTATE is that of every warning.
 	standbyWait = "SyncRepWaitForLSN"
 	// cancelledWait is what ReportCancelledWaits leaves with a connection.
 	cancelledWait = "pgguard: cancelled wait"

@@ -10,10 +10,10 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// Rule says to which resource the rows of a table belong: all to Resource, or
-// each to the resource named by Prefix and what the row holds in Column, as text,
-// which no setting of the writer's session changes: dates as ISO, times in UTC,
-// bytea as hex. Exactly one of Resource and Column is set.
+// Rule says to which resource the rows of a table belong: all to Resource, or each to
+// the resource that is named by Prefix and the row's value in Column, as text. No
+// setting of the writer's session changes that text: dates are ISO, times UTC, bytea
+// hex. Set exactly one of Resource and Column.
 type Rule struct {
 	Resource string
 	Column   string
@@ -23,19 +23,20 @@ type Rule struct {
 	Always bool
 }
 
-// Enforce makes every statement that writes the table, by whatever program, need
-// a transaction that entered the resources of the rows it touches. One that did
-// not fails with [CodeMissing], [CodeOtherTx] or [CodeOtherResource]. With a
-// Column TRUNCATE is always refused.
+// Enforce makes every statement that writes the table, from any program, need a
+// transaction that entered the resources of the rows it touches. A statement without
+// that fails with [CodeMissing], [CodeOtherTx] or [CodeOtherResource]. With a Column
+// TRUNCATE is always refused.
 //
-// The table is written as in SQL ("orders", `app."Orders"`) and must be the
-// role's own. Its partitions and all that inherit from it are included as they
-// are now: Enforce again when one was added. A partition or an inheriting table is
-// refused by itself, as is what is no table (SQLSTATE 42809): a statement that names
-// its parent would not fire its triggers. Enforce replaces an earlier rule. It waits
-// for transactions that write the table, and claims of any resource wait for it
-// meanwhile, so that it fails with [ErrBusy] after the database's lock_timeout, or
-// 10 seconds where there is none.
+// The table is written as in SQL ("orders", `app."Orders"`) and must belong to the
+// role. Its present partitions and inheriting tables are included: call Enforce again
+// after adding one. Enforce refuses a single partition, an inheriting table, and
+// whatever is no table (SQLSTATE 42809): a statement that names its parent would not
+// fire its triggers. Enforce replaces an earlier rule.
+//
+// Enforce waits for transactions that write the table. Meanwhile claims of any resource
+// wait for it, so it fails with [ErrBusy] after the database's lock_timeout, or after
+// 10 seconds without one.
 func (g Guard) Enforce(ctx context.Context, table string, r Rule) error {
 	if (r.Resource == "") == (r.Column == "") {
 		return fmt.Errorf("%w: a rule of resource %q and column %q", guard.ErrMalformed, r.Resource, r.Column)

@@ -23,10 +23,9 @@ type Guard struct {
 
 var _ guard.Claimer = Guard{}
 
-// New returns the guard of the database behind pool, which it neither opens nor
-// closes. It keeps to the way in which the pool's connections send statements, so
-// behind a pooler such as pgbouncer set their DefaultQueryExecMode to
-// pgx.QueryExecModeExec or pgx.QueryExecModeSimpleProtocol.
+// New returns the guard of the database behind pool, which it neither opens nor closes.
+// It sends statements in the pool's exec mode. So behind a pooler such as pgbouncer set
+// DefaultQueryExecMode to pgx.QueryExecModeExec or pgx.QueryExecModeSimpleProtocol.
 func New(pool *pgxpool.Pool) Guard {
 	return Guard{pool: pool}
 }
@@ -70,14 +69,14 @@ func (g Guard) waitMS() string {
 }
 
 // Claim raises the mark of f.Resource to f in a transaction of its own, see
-// [guard.Claimer]. When it returns nil no transaction that entered with a lower
-// token is open, and none will commit; a read that begins afterwards sees all
-// they did. It fails with [ErrBusy] where such a transaction is not over in time:
-// [Guard.Blockers] says whose it is, [Guard.Terminate] ends it.
+// [guard.Claimer]. When it returns nil, no transaction that entered with a lower token
+// is open and none will commit; a read that begins afterwards sees all that they did.
+// It fails with [ErrBusy] when such a transaction does not end in time:
+// [Guard.Blockers] names it, [Guard.Terminate] ends it.
 //
-// Its commit waits for the disk, and for the synchronous standbys if there are
-// any, also where synchronous_commit is set to less, and also where the mark was f
-// before. Where that wait was cancelled, the error is guard.ErrUnknown: claim again.
+// Its commit waits for the disk, and for the synchronous standbys if there are any,
+// even where synchronous_commit is set to less and even where the mark was f before. If
+// that wait was cancelled, the error is guard.ErrUnknown: claim again.
 func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
 	return g.Isolation(pgx.ReadCommitted).inTx(ctx, f, byClaim, func(pgx.Tx) error { return nil })
 }
@@ -97,10 +96,10 @@ func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
 	return guard.State{Cell: cell, Seen: guard.Token(token)}, nil
 }
 
-// Blocker is a transaction for which a claim of a resource with a higher token
-// waits: one inside its guard, or one that locks the guard's table (as
-// [Guard.Enforce] does until its transaction ends) or rows of it. Texts are empty
-// where the asking role may not see them.
+// Blocker is a transaction that blocks a claim of a resource with a higher token. It is
+// inside the resource's guard, or it locks the guard's table (as [Guard.Enforce] does
+// until its transaction ends) or rows of it. Texts are empty if the calling role may
+// not see them.
 type Blocker struct {
 	// PID is the backend's process id; 0 for a prepared transaction.
 	PID int
@@ -143,11 +142,11 @@ func (g Guard) Blockers(ctx context.Context, resource string) ([]Blocker, error)
 	return blockers, nil
 }
 
-// Terminate ends the sessions whose transactions are inside the guard of
-// f.Resource under a token below f's, by pg_terminate_backend, and returns how
-// many it told; they may take a moment. It is for a claim that meets a holder
-// which sleeps inside a transaction. The role needs the rights of
-// pg_signal_backend. Prepared transactions are left: [Guard.Blockers] names them.
+// Terminate ends the sessions whose transactions are inside the guard of f.Resource
+// under a token below f's, by pg_terminate_backend. It returns how many sessions it
+// signalled; they may take a moment to end. Use it when a claim meets a holder that
+// sleeps inside a transaction. The role needs the rights of pg_signal_backend.
+// Terminate does not end prepared transactions: [Guard.Blockers] names them.
 func (g Guard) Terminate(ctx context.Context, f guard.Fence) (int, error) {
 	if err := f.Validate(); err != nil {
 		return 0, err

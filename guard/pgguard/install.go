@@ -15,10 +15,9 @@ const version = 4
 //go:embed guard.sql
 var ddl string
 
-// DDL returns the SQL that makes the guard's schema, for those who keep their
-// schema elsewhere: many statements, to be run in one transaction by a role that
-// may create a schema. Running it again changes nothing; where a newer version is
-// installed it fails.
+// DDL returns the SQL that creates the guard's schema, for users with migrations of
+// their own. Run its statements in one transaction, as a role that may create a schema.
+// Running it again changes nothing; where a newer version is installed it fails.
 func DDL() string { return ddl }
 
 // Install creates the guard's schema, or brings an older one up to date. An update
@@ -56,10 +55,10 @@ func (g Guard) installed(ctx context.Context) (bool, error) {
 	return have >= version, nil
 }
 
-// Grant lets a role use the guard: enter, read marks and offsets, and enforce it
-// on tables that are the role's own. It does not let it write the marks in
-// another way. The caller has installed the guard, and does this again for each
-// role when [Guard.Install] has brought a newer version.
+// Grant lets a role use the guard: enter, read marks and offsets, and enforce it on its
+// own tables. The role cannot write marks in any other way. The caller must be the role
+// that installed the guard, and must call Grant again for each role when
+// [Guard.Install] has installed a newer version.
 func (g Guard) Grant(ctx context.Context, role string) error {
 	return g.inOwnTx(ctx, "grant", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "select pawl.admit("+literal(role)+")")

@@ -5,9 +5,9 @@ package access
 type AuditRecord struct {
 	// Identity is empty when the caller was refused, or where callers are anonymous.
 	Identity, Remote string
-	// Verb is what was asked for, Outcome what came of it: "granted", "ended" (a
-	// lease, by force), "done", the reason of the refusal, "unknown" where the
-	// caller went before the answer, or another word where nobody asked.
+	// Verb is the request. Outcome is its result: "granted", "ended" (a lease, by
+	// force), "done", the reason of a refusal, "unknown" if the caller went away before
+	// the answer, or another word for what happened without a request.
 	Verb, Outcome string
 	Names         []string
 	Token         uint64

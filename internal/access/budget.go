@@ -34,9 +34,9 @@ func (g *Gate) Decoding(ctx context.Context, c *Caller) (done func(), err error)
 	return g.decodings.take(ctx, c, 1)
 }
 
-// sharedBudget is room that identities share: each has so much, all together have so
-// much. A caller that finds none waits behind others of its identity, and the identities that
-// wait are served in turn.
+// sharedBudget is room that identities share, with a limit for each identity and one
+// for all. A caller that finds no room waits behind others of its identity, and the
+// identities that wait are served in turn.
 type sharedBudget struct {
 	each, most int
 

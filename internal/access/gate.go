@@ -160,9 +160,9 @@ func (g *Gate) Streams() int {
 	return g.streams.all
 }
 
-// Set replaces the policy and evicts admitted callers that are not allowed the
-// same any more. It returns how many that were. An open gate stays open, and one
-// with a policy keeps one.
+// Set replaces the policy, evicts admitted callers whose rights have changed, and
+// returns their number. An open gate stays open, and a gate with a policy keeps having
+// one.
 func (g *Gate) Set(p *Policy) int {
 	if p == nil || g.Open() {
 		return 0

@@ -35,9 +35,9 @@ func ParseRight(s string) (Right, error) {
 	return 0, fmt.Errorf("%.40q is no right; expected one of %s", s, strings.Join(rightNames[:], ", "))
 }
 
-// Grant gives rights on every name that begins with a prefix, byte by byte; the
-// empty prefix is one of every name. A slot's guard line is covered exactly when
-// its name is: a prefix has no control character.
+// Grant gives rights on every name that begins with a prefix, byte by byte; the empty
+// prefix matches every name. A slot's guard line matches exactly when its name does,
+// since a prefix has no control character.
 type Grant struct {
 	Prefix string
 	Rights []Right

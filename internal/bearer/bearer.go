@@ -68,10 +68,10 @@ func Loopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// Options are those of a connection to a server: TLS if there is a config, and the
-// credential, if there is one, with every call. The authorities of a pool of
-// authority.Load are read again for every connection. trusted is set where the dialer
-// reaches no network.
+// Options are the dial options for a server: TLS if config is not nil, and the
+// credential, if there is one, with every call. Authorities that authority.Load
+// returned are read again for every connection. trusted says that the dialer does not
+// use the network.
 func Options(server string, config *tls.Config, secret string, dial Dialer, trusted bool) ([]grpc.DialOption, error) {
 	creds := insecure.NewCredentials()
 	if config != nil {

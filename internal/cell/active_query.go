@@ -8,9 +8,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// activeQuery asks the store for the active server, once for all callers that wait
-// for it. There is no other way to ask: otherwise any caller could make a standby
-// ask as often as it likes a cluster that others use, too.
+// activeQuery asks the store for the active server, once for all callers that wait for
+// the answer. All such queries go through it: otherwise any caller could make a standby
+// query, as often as it likes, an etcd that others use, too.
 type activeQuery struct {
 	mu      sync.Mutex
 	running *query

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// Receiver takes answers as they become final. Receive must not block: it is called by
-// the goroutine that serves everybody.
+// Receiver takes answers as they become final. Receive must not block: the cell's only
+// goroutine calls it.
 type Receiver = step.Receiver
 
 // Info describes the cell as a client may know it.

@@ -4,10 +4,10 @@ import "context"
 
 type callerKey struct{}
 
-// As returns a context under which an identity asks: what it opens and acquires is
-// its own, request ids are, and whatever is asked counts as its. Sessions and leases
-// of another identity are ones that do not exist. Without As the caller is the
-// identity without a name, whose everything is where nobody has one.
+// As returns a context under which requests are those of an identity: the sessions,
+// leases and request ids that it creates belong to it, and its requests count towards
+// its limits. It cannot see sessions and leases of another identity. Without As the
+// caller is the identity without a name.
 func As(ctx context.Context, identity string) context.Context {
 	if identity == "" {
 		return ctx

@@ -30,10 +30,10 @@ type Options struct {
 	ActiveTTL time.Duration
 	// TokenFloor is a value that the counter starts above, 0: none.
 	TokenFloor guard.Token
-	// Limits of the table; zero: locktable.DefaultLimits.
+	// Limits of the table; zero: bounds.DefaultLimits.
 	Limits bounds.Limits
-	// Ended is told of sessions that expired, and of leases that were broken or
-	// released without a stream, once that is durable; nil: nobody is. It must not
+	// Ended is called for sessions that expired, and for leases that were broken or
+	// released without a stream, once that is durable; it may be nil. It must not
 	// block.
 	Ended  func(locktable.Ended)
 	Logger *slog.Logger

@@ -34,9 +34,9 @@ func parseID(s string) (id secretID, ok bool) {
 // ownSession is the id of the session that a lease has to itself.
 func (id secretID) ownSession() secretID { return secretID(derive("own session", id[:])) }
 
-// repeatable derives a lease's id from a request id and a salt that only the
-// log keeps, so that a repeated request is given the same id after a take-over
-// although the log holds no id.
+// repeatable derives a lease's id from a request id and a salt that only the log keeps.
+// So a repeated request gets the same id after a take-over, although the log holds no
+// id.
 func repeatable(cell, identity, requestID string, salt []byte) secretID {
 	return secretID(derive("lease", []byte(cell), []byte(identity), []byte(requestID), salt))
 }

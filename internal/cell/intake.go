@@ -21,10 +21,10 @@ const (
 	QueuedKept     = 1 << 8
 	streamQueueMax = 1 << 14
 	// AllQueuedBytesMax bounds the bytes of the acquires that wait to be decided, and
-	// QueuedBytesMax those of an identity with a name. keptBytesMax of all are for such
-	// identities as have QueuedBytesKept or less waiting: that is room for two acquires
-	// of the largest size, or for QueuedKept ordinary ones, when others have filled the
-	// rest. 256 identities may use it up at once.
+	// QueuedBytesMax those of a named identity. Of all bytes keptBytesMax are reserved
+	// for identities with at most QueuedBytesKept waiting: room for two acquires of the
+	// largest size, or for QueuedKept ordinary ones, when others have filled the rest.
+	// 256 identities may use up the reserve at once.
 	AllQueuedBytesMax = 256 << 20
 	QueuedBytesMax    = 64 << 20
 	QueuedBytesKept   = 256 << 10

@@ -13,8 +13,8 @@ type reservation struct {
 	place *list.Element
 }
 
-// reserve makes room for urgent commands of an identity, which addOf and renew
-// take up, or waits for it. Anonymous callers always have room. False: ctx has
+// reserve reserves room for urgent commands of an identity, or waits for room; addOf
+// and renew use it. Anonymous callers always have room. It returns false when ctx has
 // ended.
 func (in *intake) reserve(ctx context.Context, identity string, weight int) bool {
 	if identity == "" || weight == 0 {

@@ -25,9 +25,9 @@ type Stream struct {
 	reserved int
 }
 
-// Attach binds a stream to a session, a new one when the greeting names none.
-// The first answer is Attached or Closed; when it is Closed the stream is over.
-// It waits, until ctx ends, while too much that its identity sent is to be decided.
+// Attach binds a stream to a session, a new one when the greeting names none. The first
+// answer is Attached or Closed; after Closed the stream is over. Attach blocks, until
+// ctx ends, while too many commands of its identity are undecided.
 func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
 	s := &Stream{
 		cell: c, r: r, ttl: h.TTL, queue: streamQueue{identity: h.Identity, limit: h.QueuedMax},

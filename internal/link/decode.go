@@ -47,9 +47,9 @@ func undecodedMessages() grpc.ServerOption {
 	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")})
 }
 
-// uncompressed makes a gRPC server refuse compressed messages. gzip is there, since
-// something in the process knows it, and some 300 bytes of it are a message of
-// bounds.MessageMax: taken apart before and outside of everybody's turn.
+// uncompressed makes a gRPC server refuse compressed messages. gzip is registered
+// because another package of the process imports it, and some 300 bytes of it expand to
+// a message of MessageMax. gRPC would expand it before the identity's turn to decode.
 func uncompressed() grpc.ServerOption {
 	//lint:ignore SA1019 encoding.RegisterCompressor would be for the whole process
 	return grpc.RPCDecompressor(refusing{})

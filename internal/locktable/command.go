@@ -16,9 +16,9 @@ type Ref any
 
 // Now is what a decision may know of time.
 type Now struct {
-	// Low and High bound the usable time of this tenure: what is counted for
-	// sure, and what will at most be counted up to this moment. Promises are
-	// given from High and taken back by Low.
+	// Low and High bound the usable time of this tenure: the time that surely counts,
+	// and the most that may count up to this moment. Promises are made by High and end
+	// by Low.
 	Low, High time.Duration
 	// Wall labels events and draws the line that the counter may not pass.
 	Wall time.Time

@@ -158,22 +158,23 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 	return true
 }
 
-// repeated answers a request without a stream whose request id is known. A
-// repeat while the first still waits takes its place: its caller is gone, or
-// will be told. Of a request whose connection is cut, by a proxy's time-out say:
+// repeated answers a request without a stream whose request id is known. If the first
+// request still waits, the repeat takes its place; the first caller is gone, or is told
+// so. If a proxy's time-out cuts the connection:
 //
-//  1. It waits, second in line. The connection ends.
-//  2. The cell sees that (HangUp): the place stays, and is passed over. Nobody would
-//     hear of a grant, so nothing is granted to it (I7, I8).
+//  1. The request waits, second in the queue. The connection ends.
+//  2. The cell sees that (HangUp): the place stays, and is passed over. No caller would
+//     receive a grant, so none is made (I7, I8).
 //  3. The holder releases. The third waiter is granted the name.
-//  4. The request comes again on another connection and takes its place: it is first
-//     in line now. Had 4 come before 2, the place would have changed hands, and 2 would
-//     find no waiter of that connection. Had 4 come before 3, it would be granted in 3.
-//  5. If nothing comes within PlaceKept the place is given up, and a later repeat stands
-//     at the end. So it does when its session ends.
+//  4. The request comes again on another connection and takes its place: it is now first
+//     in the queue. Had 4 come before 2, the place would have moved to the new connection,
+//     and 2 would find no waiter of the old one. Had 4 come before 3, it would be granted
+//     in 3.
+//  5. If it does not come within PlaceKept, or its session ends, the place is given up,
+//     and a later repeat stands at the end.
 //
-// A grant that was decided before 2 was seen is a lease, which the repeat finds by its
-// request id, as after any lost answer.
+// A grant that was decided before 2 is a lease, which the repeat finds by its request
+// id, as after any lost answer.
 func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 	if c.RequestKey == (ID{}) {
 		return false

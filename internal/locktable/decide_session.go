@@ -120,10 +120,10 @@ const (
 	ownSession  = "the session belongs to one lease and ends with it; open a session to hold more"
 )
 
-// keep releases what a returning client no longer wants. A lease whose answer
-// was lost is known by its request's number. Waiters go first: what is released
-// here must not be granted to one of them. A client that does not say its next
-// number may have asked for anything since: no lease of it is released.
+// keep releases what a returning client no longer wants. A lease whose answer was lost
+// is identified by its request's number. Waiters are removed first, so that none of
+// them is granted a name that is released here. A client that does not state its next
+// number may have requested anything since: no lease of it is released.
 func (t *Table) keep(now Now, s *session, have map[guard.Token]bool, c Attach, d *Decided) {
 	want := map[uint64]bool{}
 	for _, n := range c.Wanted {
@@ -294,10 +294,9 @@ func (c Heard) decide(t *Table, now Now, d *Decided) {
 	}
 }
 
-// onStream finds the session that a stream speaks for. It is nil when the
-// session is over, which the stream is told, and when another stream took over
-// or was there first, which it was told then. What a stream said last counts
-// although it has ended meanwhile.
+// onStream finds the session of a stream. It is nil when the session is over, which the
+// stream is told, and when another stream had or took the session, which it was told
+// then. The last message of a stream counts although the stream has ended meanwhile.
 func (t *Table) onStream(id ID, generation uint64, ref Ref, d *Decided) *session {
 	s := t.sessions[id]
 	if s == nil {

@@ -10,9 +10,8 @@ import (
 // session may end with 100,000.
 const namesReported = 64
 
-// ReportEnds sends what ends (Ended) to ref, in the order
-// of all other answers and when it is as durable as they are. It is no part of
-// the state.
+// ReportEnds sends Ended answers to ref, in the order of all other answers and with the
+// same durability. It is not part of the state.
 func (t *Table) ReportEnds(ref Ref) { t.endsTo = ref }
 
 // expired describes a session that is about to end.

@@ -71,10 +71,10 @@ func (s *session) next() time.Duration {
 	return at
 }
 
-// Tick looks after sessions whose time has come, at most budget of each kind:
-// the silent are logged, those whose time is up become suspect, and suspects
-// that stayed unheard end. complete says that every message that was there when
-// the turn began has been handled. It reports whether more is to be done now.
+// Tick moves sessions on whose time has come, at most budget of each kind: silent ones
+// are logged, those whose TTL has run out become suspect, and suspects that stay silent
+// end. complete says that every message that was there when the turn began has been
+// handled. Tick reports whether more is due now.
 func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool) {
 	// First: the turn in which a session becomes suspect is not one of those it
 	// is given.
@@ -203,9 +203,9 @@ func (q *suspects) pop() {
 	q.items = q.items[1:]
 }
 
-// agenda orders sessions, and names that are closed, by when they must be
-// looked at. A session that lives and is not suspect has one entry, and so has a
-// name that is closed; it may come up early and is then put back.
+// agenda orders sessions, and names that are closed, by the time of their next check. A
+// live session that is not suspect has one entry, and so has a closed name. An entry
+// may come up early and is then put back.
 type agenda struct {
 	items []appointment
 	drawn uint64

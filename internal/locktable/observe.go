@@ -85,9 +85,9 @@ func (t *Table) unobserveAll(s *session) {
 // atOnce is how often in one turn observers are told at once of changes of a name.
 const atOnce = 4
 
-// show lets the observers of a name know when its first holder has changed: at
-// once, or when that was often in a turn, of the last change at its end. A name
-// may have thousands of observers, and change as often in one turn.
+// show tells the observers of a name that its first holder has changed: at once for the
+// first changes of a turn, and at the turn's end for the last. A name may have
+// thousands of observers, and change as often in one turn.
 func (t *Table) show(l *lock, d *Decided) {
 	if len(l.observers) == 0 || l.token() == l.shown {
 		return

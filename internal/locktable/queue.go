@@ -202,9 +202,9 @@ func (w *waiter) grantable() bool {
 	return true
 }
 
-// serve lets the waiters of names have them as far as they can, and forgets
-// names that nobody wants. What one grant or departure unblocks elsewhere is
-// served too, one name after the other.
+// serve grants names to their waiters as far as possible, and forgets names that are
+// not used. It also serves what one grant or departure unblocks elsewhere, one name
+// after the other.
 func (t *Table) serve(now Now, l *lock, d *Decided, more ...*lock) {
 	if l != nil {
 		t.toServe = append(t.toServe, l)

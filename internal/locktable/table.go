@@ -186,9 +186,9 @@ type contention struct {
 	queue     []*waiter
 	closed    *closure
 	observers []*observer
-	// shown is what the observers were told of last, and told how often in the turn
-	// that turned says; untold: there is something new, of which the turn's end has
-	// them told.
+	// shown is the first holder that the observers were last told of, and told how
+	// often they were told in the turn turns. untold says that there is a later change,
+	// which the end of the turn tells them.
 	shown        guard.Token
 	notified     int
 	notifiedTurn uint64
@@ -328,9 +328,9 @@ func (t *Table) forget(l *lock) {
 	}
 }
 
-// stale reports whether somebody may be waiting who could have the name: the
-// work list has not come to a holder that is over, or the clock's line was in the
-// way. Otherwise every name is served when something changes.
+// stale reports whether there may be a waiter that could be granted the name: the work
+// list has not reached a holder that is over, or the clock's line blocked the grant. In
+// all other cases a name is served when something changes.
 func (t *Table) stale(l *lock) bool {
 	if l.deferred || t.noneEnded(l) {
 		return l.deferred
@@ -347,9 +347,9 @@ func (t *Table) stale(l *lock) bool {
 // they were last looked through, and no session with leases has ended since.
 func (t *Table) noneEnded(l *lock) bool { return len(t.ended) == 0 || l.cleanedAt == t.ends }
 
-// removeEnded removes holders whose session ended but whose turn on the work
-// list has not come. It returns their other names, which are free as well and to
-// which the work list does not come back.
+// removeEnded removes holders whose session ended but whose turn on the work list has
+// not come. It returns their other names, which are free as well and which the work
+// list will not visit.
 func (t *Table) removeEnded(l *lock) (others []*lock) {
 	if t.noneEnded(l) {
 		return nil

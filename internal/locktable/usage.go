@@ -14,9 +14,9 @@ type usage struct {
 	values, texts int
 	// closed are the names that a lock-delay closes or may come to close.
 	closed int
-	// ids are the request ids that are remembered, observers the names that are
-	// observed, cancels the numbers of requests that must not be granted when they
-	// come, and finished those of requests that are finished before an earlier one.
+	// ids counts the request ids that are remembered, and observers the observed names.
+	// cancels counts the numbers of requests that must not be granted when they arrive.
+	// finished counts those of requests that finished before an earlier one.
 	ids, observers, cancels, finished int
 }
 

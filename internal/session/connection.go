@@ -98,9 +98,9 @@ func (m *Machine) dial() {
 	l.attempt, l.cancels = a, nil
 	wait := m.attemptTime()
 	l.dialled, l.giveUpAt = m.t, m.t+wait
-	// A server that may be about to take over does better to keep us than to be asked
-	// again and again, or to send us back to one that serves no more. It speaks before
-	// we give it up, and before long: the one that we did not reach may be back.
+	// A server that may take over soon should keep us: otherwise we would ask again and
+	// again, or be sent back to a server that no longer serves. It answers before we
+	// give it up, and before long, since the server that we did not reach may be back.
 	if l.failures > 0 || l.unreached != "" {
 		a.Hello.WaitNano, a.Hello.Unreached = int64(min(wait-wait/4, backoffMax)), l.unreached
 	}
@@ -178,11 +178,11 @@ func (m *Machine) failed(why *Cause) {
 	}
 }
 
-// noteRefusal notes that a server will not have this client. The session, if there
-// is one, may be ours until its deadline, and the credential may be mended in
-// time; work under its leases is told at once. A stream that is ended for want of a
-// credential began with a good one, which may have been replaced since: calls that
-// wait are refused when the next attempt, which reads it again, is refused as well.
+// noteRefusal notes that a server refused this client. The session may live until its
+// deadline, and the credential may be replaced in time; holders of its leases are told
+// at once. A stream that ends as unauthenticated began with a valid credential, which
+// may have been replaced since. So waiting calls are refused only when the next
+// attempt, which reads the credential again, is refused as well.
 func (m *Machine) noteRefusal(why *Cause) {
 	l := &m.conn
 	replaced := l.state == connectionUp && why.Is(linkpb.Reason_REASON_UNAUTHENTICATED)

@@ -185,9 +185,9 @@ func (m *Machine) Wake() time.Duration {
 	return next
 }
 
-// Message takes what is to be sent, one message after the other; nil when there is
-// nothing more. One that gives names up observes none: the server would heed its
-// words in another order.
+// Message returns what is to be sent, one message after the other; nil when there is
+// nothing more. A message that ends observations begins none, since the server would
+// process the two in another order.
 func (m *Machine) Message() *linkpb.ClientMessage {
 	o := &m.outgoing
 	if m.conn.state != connectionUp {

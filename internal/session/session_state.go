@@ -47,8 +47,9 @@ func (m *Machine) renew() {
 }
 
 // sendRenewal puts a renewal into the next message and sets when the following one is
-// due: a sixth of the TTL later, up to a tenth of that early or late, so that clients do
-// not renew in step. The reading that counts was taken before the message exists.
+// due: a sixth of the TTL later, up to a tenth of that early or late, so that clients
+// do not renew in step. The deadline counts from a reading that was taken before the
+// message exists.
 func (m *Machine) sendRenewal() uint64 {
 	if m.outgoing.renewal == 0 {
 		m.outgoing.renewal = m.window.Send(m.now)

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// splitMax bounds the requests of one message to the server, splitBytesMax about
-	// the bytes from which on it takes no further one: a request has up to 64 names and
-	// a value. What is observed is bounded alike.
+	// splitMax bounds the requests of one message to the server. A message that has
+	// reached about splitBytesMax bytes takes no further request, as a request has up
+	// to 64 names and a value. Names to observe have the same bounds.
 	splitMax      = 1024
 	splitBytesMax = 128 << 10
 )

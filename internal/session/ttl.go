@@ -9,20 +9,19 @@ import (
 )
 
 // A client asks for the TTL that it wants, wantTTL, with every greeting, and with a
-// renewal when that changes. It counts on what answers say: answeredTTL is what the last
-// one said, ttl what it trusts and renews by, the lower of the two. So a lower TTL
-// counts from the asking on, and a higher one from the answer on. askingTTL is the
-// renewal that asked and was not answered.
+// renewal when it changes. answeredTTL is the TTL of the last answer. ttl, the lower of
+// the two, is what the client trusts and renews by. So a lower TTL counts from the
+// request on, and a higher one from the answer on. askingTTL is the renewal that asked
+// and was not answered.
 //
-// What the answer to a greeting or a renewal does not confirm is asked for again
-// in these ways:
+// The client asks again for a TTL that the answer does not confirm:
 //
-//  1. The stream breaks after the asking: the next greeting asks, since all that
-//     a server knows of a TTL that was asked for is gone with its tenure.
+//  1. The stream breaks after the request: the next greeting asks, since a server's
+//     knowledge of a requested TTL ends with its tenure.
 //  2. The TTL changes while a greeting is under way: a renewal asks, as soon as
-//     the stream is there.
+//     the stream is open.
 //  3. It changes again before the first change is answered: a second renewal
-//     asks, and the answer to the first says nothing to anybody.
+//     asks, and the answer to the first is ignored.
 
 // SetTTL takes in that a caller wants another TTL, from 1 s to 24 h. It is answered
 // when the server has confirmed it.

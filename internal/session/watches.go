@@ -12,9 +12,9 @@ const (
 	// WatchesMax bounds the names that a client observes; the server's limit is
 	// the same, and passing that one would end the stream.
 	WatchesMax = 1000
-	// watchesAsked bounds the observations that are asked for and not yet
-	// answered. With values of 64 KiB each, answers to all of them at once would
-	// pass what the server keeps for a slow reader.
+	// watchesAsked bounds the observations that are requested and not yet answered.
+	// With values of 64 KiB each, answers to all at once would exceed what the server
+	// keeps for a slow reader.
 	watchesAsked = 32
 )
 
@@ -109,9 +109,9 @@ func (m *Machine) Unobserve(o Ref, name string) {
 	}
 }
 
-// syncWatches asks for what is to be observed and gives up what nobody observes. It
-// comes at the end of a turn, so that an observer that leaves and one that comes in
-// the same turn make one observation.
+// syncWatches requests new observations and ends those without observers. It runs at
+// the end of a turn, so that an observer that leaves and one that comes in the same
+// turn share one observation.
 func (m *Machine) syncWatches() {
 	all := &m.watches
 	wanted := all.todo[:0]

@@ -21,8 +21,9 @@ func drawGreetings(p *Plan) {
 }
 
 // overtakenGreetings makes a world of sessions that outlive take-overs, of connections
-// that break and come back, and of active servers that fall silent: a greeting may reach
-// its server when that has taken over, and its client still waits for the one before.
+// that break and come back, and of active servers that fall silent. A greeting may
+// reach a server after it has taken over, while its client still waits for the previous
+// server.
 func (p *Plan) overtakenGreetings(r *rand.Rand) {
 	p.Servers, p.ActiveTTL, p.ActiveTTLs = 2+r.IntN(2), time.Second, nil
 	for len(p.Drifts) < p.Servers+len(p.Clients)+len(p.Unary) {

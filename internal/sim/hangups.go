@@ -83,9 +83,8 @@ func (q *queue) asked(acquires []locktable.Command) {
 	}
 }
 
-// repeats takes in that a request without a stream waits at a place. When the same
-// request waited before, on another connection, it is the same place, unless that was
-// given up.
+// repeats notes that a request without a stream waits at a place. If the same request
+// waited before, on another connection, it is the same place, unless that was given up.
 func (q *queue) repeats(to *call, place locktable.Place) {
 	w := q.referee.world
 	key := to.command.(locktable.Acquire).RequestKey

@@ -5,9 +5,9 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// observers holds what they are told against the log: the first holders of a
-// name, 0 for nobody, in the order in which the log has them. Some may be left
-// out, none may be made up, come twice or come back.
+// observers compares answers to observers with the log: the first holders of a name, 0
+// for none, in the order of the log. Answers may leave some out. They must not invent
+// or repeat one, or return to an earlier one.
 type observers struct {
 	referee *referee
 	firsts  map[string][]guard.Token

@@ -77,9 +77,9 @@ func (d *disk) rollBack() {
 	r.waiters.setBack()
 }
 
-// setBackATakeOver makes a world in which the active server is away, another
-// takes over and works, and the store is set back to before that; the first one
-// comes back before or after.
+// setBackATakeOver makes a world in which the active server is away, another takes over
+// and works, and the store is set back to before that. The first server comes back
+// before or after the set-back.
 func (p *Plan) setBackATakeOver(r *rand.Rand) {
 	p.Servers = 2 + r.IntN(2)
 	for i := range p.Drifts {

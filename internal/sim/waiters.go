@@ -70,9 +70,9 @@ func (q *queue) asks(x *request) {
 	q.requests[asked{session: x.session, number: x.number}] = x
 }
 
-// stands returns what somebody waits for, if it does for sure: it has not gone
-// away, and its connection stands. A request of a stream may have another number by
-// now; its place is the same.
+// stands returns what a waiter waits for, if it surely still waits: it was not
+// cancelled, and its connection stands. A request of a stream may have another number
+// by now; its place is the same.
 func (x *waiting) stands(r *referee) (want *acquireSpec, key locktable.ID, ok bool) {
 	switch to := x.to.(type) {
 	case *stream:

@@ -10,9 +10,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// Receiver takes answers as they become final. Receive must not block: it is
-// called by the goroutine that serves everybody. Number is the request's on a
-// stream, 0 elsewhere and for what was not asked for.
+// Receiver takes answers as they become final. Receive must not block: the cell's only
+// goroutine calls it. Number is the request's number on a stream; it is 0 elsewhere,
+// and for answers to no request.
 type Receiver interface {
 	Receive(number uint64, a locktable.Answer)
 }

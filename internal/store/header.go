@@ -88,9 +88,9 @@ func ChunkHeaderOf(raw []byte) (ChunkHeader, error) {
 	return h, err
 }
 
-// EachBatchEvent visits the events of a batch whose header was read, in order,
-// until visit returns an error. The event is another one's after each visit; what
-// its fields point to stays. An error other than visit's is ErrDamaged.
+// EachBatchEvent visits the events of a batch whose header was read, in order, until
+// visit returns an error. The event itself is reused after each visit, but what its
+// fields point to is not. An error other than visit's is ErrDamaged.
 func EachBatchEvent(raw []byte, visit func(*recordpb.Event) error) error {
 	return eachEvent(raw, 6, visit)
 }

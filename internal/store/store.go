@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// InFlight is how many batches may be on their way at once: batch n goes out
-// only when batch n−InFlight, and all before it, are durable. A claimant cuts
-// what it finds behind the first hole within this distance.
+// InFlight is how many batches may be on their way at once: batch n is sent only when
+// batch n−InFlight, and all before it, are durable. A claimant cuts what it finds
+// behind the first hole within this distance.
 const InFlight = 4
 
 // ActiveTTLDefault is how long a standby waits for a sign of life of the active
@@ -34,9 +34,9 @@ var (
 // Nonce makes a tenure unlike any other; 128 random bits.
 type Nonce [16]byte
 
-// Node is a server as the others see it. Its ID is drawn once and kept in the
-// data folder; Link and HTTP are where clients reach it. The zero Node is
-// nobody: the tenure was resigned.
+// Node is a server as the others see it. Its ID is drawn once and kept in the data
+// folder; Link and HTTP are the addresses for clients. The zero Node means that the
+// tenure was resigned.
 type Node struct {
 	ID         [16]byte
 	Link, HTTP string

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// requirements lists what each module may require directly: a required module
-// raises the versions of our users even where nothing of it is compiled. A
-// module that is not listed (a driver guard, say) must be added here.
+// requirements lists what each module may require directly: a requirement raises the
+// versions of our users even if nothing of it is compiled. Every module must be listed.
 var requirements = map[string][]string{
 	".": {
 		modulePath + "/guard", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",

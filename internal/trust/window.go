@@ -103,11 +103,10 @@ func (w *Window) Ack(n uint64, ttl time.Duration) bool {
 	return true
 }
 
-// Ask notes that from now on renewals ask for another TTL. A higher one counts
-// when it was answered. A lower one counts at once: the deadline lies at most its
-// span away, and renewals that were sent under the one before are of no account.
-// Their answers would have moved the deadline past that, or, taken for the lower
-// one, back.
+// Ask notes that renewals ask for another TTL from now on. A higher one counts when it
+// is answered. A lower one counts at once: the deadline is at most its span away, and
+// earlier renewals no longer count, since their answers would move the deadline beyond
+// that span or, if read as the lower TTL, back.
 func (w *Window) Ask(now clock.Reading, ttl time.Duration) {
 	span := Span(ttl, DriftPPM)
 	if !w.held {

@@ -57,13 +57,13 @@ func Welcome(a locktable.Attached, info cell.Info, session []byte) *linkpb.Welco
 	}
 }
 
-// Beat is how long after now the server's next beat is, on which clients with this TTL
-// renew so that renewals come together. Each one that comes alone wakes a server that
-// has fallen asleep since the last, and at thousands of sessions that was a third of
-// what a renewal cost. A client that keeps it is less than one beat early.
+// Beat returns how long after now the server's next beat is. Clients with this TTL
+// renew on the beat so that renewals come together. A renewal that comes alone wakes a
+// server that has gone to sleep since the last one; at thousands of sessions that was a
+// third of the cost of a renewal. A client on the beat renews less than one beat early.
 //
-// 0: a session with this TTL keeps no beat, which would be a good part of what lies
-// between two of its renewals.
+// 0 means that a session with this TTL keeps no beat: the beat would be a large part of
+// the time between two of its renewals.
 func Beat(now clock.Reading, ttl time.Duration) time.Duration {
 	if ttl < cell.PatientTTL {
 		return 0

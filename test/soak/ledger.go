@@ -13,9 +13,9 @@ type moment = time.Duration
 
 const never = moment(math.MaxInt64)
 
-// ledger judges what clients saw. It is told of things in whatever order they
-// come to be known, each with the moment for which it is known; no verdict
-// depends on that order. Not safe for use by several goroutines.
+// ledger judges what clients saw. Events may be added in any order, each with the
+// moment for which it is known; no verdict depends on that order. It is not safe for
+// use by several goroutines.
 type ledger struct {
 	leases map[uint64]*lease
 	// open are the leases of a name that are not known to have ended, top is the

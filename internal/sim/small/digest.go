@@ -14,9 +14,9 @@ import (
 	"github.com/pawlproject/pawl/internal/step"
 )
 
-// rule says how a field enters the digest. Times and numbers that only ever go
-// up are taken as what they are compared with, so that states that differ in
-// them alone are one.
+// rule says how a field enters the digest. Times, and numbers that only go up, enter
+// relative to what they are compared with, so that states that differ only in them are
+// one.
 type rule uint8
 
 const (

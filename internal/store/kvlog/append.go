@@ -99,9 +99,9 @@ func (t *tenure) lands(n uint64, rev int64) {
 	}
 }
 
-// land sends the put of batch n and reads its outcome. When a condition failed
-// three things can be: another tenure is in force; an earlier try of mine had
-// landed; or the store is not as it was acknowledged.
+// land sends the put of batch n and reads its outcome. When a condition failed, there
+// are three cases: another tenure is in force; an earlier try of mine had landed; or
+// the store has lost something that it acknowledged.
 func (t *tenure) land(ctx context.Context, n uint64, batch []byte, put Txn) (int64, error) {
 	put.Else = []Op{get(t.keys.Tenure()), get(t.keys.Log(n))}
 	res, err := t.txn(ctx, put)

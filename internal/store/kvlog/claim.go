@@ -165,9 +165,9 @@ func (c *claimant) turn(now situation) bool {
 	return c.wait.observe(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev) >= c.patience(now)
 }
 
-// patience is how long the active server must have given no sign of life: its own
-// ActiveTTL, for by that it knows when it is over. Of a server that does not say,
-// as versions before did not, only this one's is known.
+// patience is how long a claimant waits without a sign of life of the active server:
+// that server's ActiveTTL, by which it knows when its tenure is over. Earlier versions
+// did not state it; then it is this server's own.
 func (c *claimant) patience(now situation) time.Duration {
 	theirs, mine := time.Duration(now.value.ActiveTTL), c.opts.ActiveTTL
 	if theirs == 0 || theirs == mine {

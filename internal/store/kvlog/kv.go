@@ -50,9 +50,9 @@ const (
 	WhatResign   What = "resign"
 )
 
-// Cond is one condition: Value, when it is not nil, is what Key must hold;
-// otherwise Rev is the revision that must have changed Key last, 0 when Key
-// must be absent. With End, every key in [Key, End) must satisfy it.
+// Cond is one condition on Key. If Value is not nil, Key must hold it. Otherwise Rev
+// must be the revision that changed Key last, or 0 when Key must be absent. With End,
+// every key in [Key, End) must satisfy the condition.
 type Cond struct {
 	Key, End string
 	Rev      int64

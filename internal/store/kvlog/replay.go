@@ -218,9 +218,9 @@ func (r *replay) follows(h store.Header, n uint64) error {
 	return nil
 }
 
-// behind looks at a batch behind a hole. Such batches are cut, unless they show
-// that the missing one had been acknowledged: its number is known durable, or
-// this one could not have gone out before it was.
+// behind checks a batch behind a hole. Such batches are cut, unless they prove that the
+// missing batch had been acknowledged: its number is known to be durable, or this batch
+// could not have been sent before.
 func (r *replay) behind(p Pair, n uint64) error {
 	r.hole = true
 	missing := r.head + 1

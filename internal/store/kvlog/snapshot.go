@@ -86,9 +86,8 @@ func (t *tenure) before(ctx context.Context, upTo uint64) (entry, pointer Pair, 
 	return res.Gets[1], res.Gets[2], nil
 }
 
-// write lands the chunks. They are put where nothing is: a chunk of an earlier
-// try, landing late, must not replace one that is published. It returns where
-// the last one lies.
+// write puts the chunks, only where no key is: a chunk of an earlier try that lands
+// late must not replace a published one. It returns the last chunk's key and revision.
 func (t *tenure) write(ctx context.Context, next *pointerValue, chunks iter.Seq[[]byte]) (Pair, error) {
 	folder := t.keys.Chunks(next.Batch, next.Epoch)
 	sums, ended := sha256.New(), false
@@ -171,9 +170,9 @@ func (t *tenure) publish(ctx context.Context, next pointerValue, pointer, entry,
 	return res.Gets[1], nil
 }
 
-// tidy removes the batches and chunks that the published snapshot replaced. It
-// compares the pointer: a publication of an earlier try that is still on its
-// way can then never land, so nothing removed here can be pointed at later.
+// tidy removes the batches and chunks that the published snapshot replaced. It compares
+// the pointer. So a publication of an earlier try that is still on its way can never
+// land afterwards, and nothing removed here can be pointed at later.
 func (t *tenure) tidy(ctx context.Context, present pointerValue, pointer Pair) error {
 	if err := t.truncate(ctx, present, pointer); err != nil {
 		return fmt.Errorf("published, but truncate the log: %w", err)

@@ -17,10 +17,10 @@ type Options struct {
 	Clock clock.Clock
 	// Prefix of every key.
 	Prefix string
-	// ActiveTTL: how long, on their own usable-time clocks, standbys wait for a
-	// sign of life of this server once it is active; it gives ten in that time.
-	// They read it in the tenure, and wait for their own where a version before
-	// this one left it out. 0: store.ActiveTTLDefault.
+	// ActiveTTL is how long standbys wait, on their own usable-time clocks, for a sign
+	// of life of this server once it is active; it writes ten in that time. They read
+	// it from the tenure, and wait for their own where an earlier version left it out.
+	// 0 means store.ActiveTTLDefault.
 	ActiveTTL time.Duration
 	// Sole: no other server can reach the store. No sign of life is given, and
 	// a tenure that this node left behind is taken over at once.
@@ -121,9 +121,9 @@ func (s *Store) lastSeen() Seen {
 	return s.seen
 }
 
-// compare holds an answer against what was seen before its request went out: a
-// linearizable store never shows less. After telling it goes on from what the
-// store shows now, so that a later claim can begin anew.
+// compare checks an answer against what was seen before its request was sent: a
+// linearizable store never shows less. After reporting a roll-back it goes on from the
+// present state, so that a later claim can start from there.
 func (s *Store) compare(before, now Seen) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

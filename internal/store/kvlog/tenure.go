@@ -36,9 +36,9 @@ type tenure struct {
 	sign clock.Reading
 	// head is where Open goes on, once replayed.
 	head *replayed
-	// durable is the highest batch up to which all have landed, 0 before the
-	// tenure was opened with batch opening; revs are the revisions that the puts
-	// of the last ones were answered with, by number.
+	// durable is the highest batch up to which all have landed; it is 0 before the
+	// tenure was opened with batch opening. revs holds the revisions at which the last
+	// batches were put, by number.
 	opening, durable uint64
 	revs             [store.InFlight]int64
 	// landed holds the revisions of batches behind a hole.
@@ -85,22 +85,24 @@ func (t *tenure) mine() []Cond {
 }
 
 // tail is the condition that every batch up to the last durable one is as it was
-// acknowledged. To compare that one would not do when the store is rolled back:
+// acknowledged. Comparing the last one alone is not enough when the store is rolled
+// back:
 //
-//  1. batch 7 is acknowledged; batch 8, sent before that and comparing batch 6,
-//     is still on its way;
-//  2. the store is set back to where it held 6;
-//  3. batch 8 lands behind the hole and is acknowledged, and a reader that compares
-//     batch 8 alone never learns that 7 is gone.
+//  1. Batch 7 is acknowledged. Batch 8, which was sent before that and compares batch 6,
+//     is still on its way.
+//  2. The store is set back to a state that ends with batch 6.
+//  3. Batch 8 lands behind the hole and is acknowledged. A reader that compares batch 8
+//     alone never learns that 7 is gone.
 //
-// To compare those as well that were on their way when it was sent does: it landed
-// only where what it compared was there, and that, by the same argument, only
-// where all before was. No set-back since has taken any of that away and left it.
-// Package sim/small/appends tries every order of this.
+// So tail also compares the batches that were on their way when the last one was sent.
+// The last one landed only where the batches that it compared were there; those, by the
+// same argument, landed only where all before them were. So no roll-back since then has
+// removed any of them and left the last one. Package sim/small/appends tries every
+// order of this.
 //
-// In the example 8 itself is acknowledged though 7 is gone, for it was on its way
-// before anybody could know. What is sent after that is refused.
-// t.mu is held.
+// In the example batch 8 itself is acknowledged though 7 is gone, because it was on its
+// way before anybody could know. Everything sent after that is refused. The caller
+// holds t.mu.
 func (t *tenure) tail() []Cond {
 	var all []Cond
 	for n := max(t.opening, t.follows[t.durable]+1); n <= t.durable; n++ {

@@ -14,9 +14,8 @@ type Options struct {
 	Clock clock.Clock
 	// ActiveTTL: how long a standby waits for a sign of life; 0: 3 s.
 	ActiveTTL time.Duration
-	// Sole: no other server uses the disk. No sign of life is given, so nothing
-	// runs in the background, and this node takes its own last tenure over at
-	// once.
+	// Sole says that no other server uses the disk. The store then writes no sign of
+	// life, runs nothing in the background, and takes over its own last tenure at once.
 	Sole bool
 	// Logger; nil: none.
 	Logger *slog.Logger

@@ -122,9 +122,8 @@ func noLog(t T, p *Place) {
 	broken(t, c, "dropping the log", "batch 1")
 }
 
-// lossUnseen: the last batch is gone and no other knows that it was durable.
-// The store cannot know; the cell does not hang on it, and the tokens told by
-// clients will.
+// lossUnseen: the last batch is gone, and no other batch shows that it was durable. The
+// store cannot notice that. The cell notices it by the tokens that clients report.
 func lossUnseen(t T, p *Place) {
 	c := newCell(t, p)
 	w := c.takeOver()

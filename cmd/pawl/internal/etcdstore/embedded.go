@@ -209,10 +209,9 @@ func startEtcd(cfg *embed.Config, before func() error) (_ *embed.Etcd, err error
 	return embed.StartEtcd(cfg)
 }
 
-// unreadable reports that etcd's log has a record that does not read, or not as it
-// was written, or that a part of it is missing. What is cut short at the end is no
-// such: etcd takes it for a write that a crash ended, and checkSeen knows what was
-// there.
+// unreadable reports whether etcd's log has a record that cannot be read or was
+// changed, or lacks a part. An end that is cut short does not count: etcd takes it for
+// a write that a crash interrupted, and checkSeen knows how far the log reached.
 func unreadable(err error) bool {
 	for _, damaged := range []error{
 		wal.ErrCRCMismatch, wal.ErrFileNotFound, wal.ErrSnapshotNotFound, wal.ErrSnapshotMismatch, wal.ErrSliceOutOfRange,

@@ -229,9 +229,9 @@ func Formed(dir string) (bool, error) {
 	return true, nil
 }
 
-// form makes way for a fresh member where none has served. A member killed
-// between making its log and writing the first entry would never elect itself
-// and wait for ever; nothing was acknowledged by it.
+// form clears the folder for a new member if none has served in it. A member that was
+// killed between creating its log and writing the first entry would never elect itself,
+// and would wait for ever; it has acknowledged nothing.
 func (f *folder) form() error {
 	formed, err := Formed(f.dir)
 	if err != nil || formed {

@@ -53,12 +53,11 @@ func (f *folder) inspect() error {
 	return inspectDB(filepath.Join(snap, "db"))
 }
 
-// inspectEnd has the log reach as far as the database, which is written after it. A log
-// that lost its end since would be taken for one that a crash ended: the member would
-// wait for an election that it cannot hold, or give numbers to new entries that the
-// database has applied already, and pass over them. What was written in the last second
-// before a kill the database need not have; nothing here tells whether the log lost
-// that.
+// inspectEnd checks that the log reaches as far as the database, which is written after
+// it. A log that has lost its end since looks like one that a crash cut off: the member
+// would wait for an election that it cannot win, or number new entries like entries
+// that the database has applied, and skip them. The database may lack the last second
+// before a kill; nothing here shows whether the log lost that.
 func inspectEnd(member string, words *zap.Logger) error {
 	be := backend.NewDefaultBackend(words, filepath.Join(member, "snap", "db"))
 	applied, _ := schema.ReadConsistentIndex(be.ReadTx())

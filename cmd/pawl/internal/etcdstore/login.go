@@ -9,9 +9,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// login has a user's name and password exchanged for the token that requests
-// carry. A nil login asks for none: the cluster knows its client by certificate,
-// or lets everybody in. No text made here holds password or token.
+// login exchanges a user's name and password for the token that requests carry. A nil
+// login does nothing: the cluster knows its client by certificate, or admits everybody.
+// No text made here holds password or token.
 type login struct {
 	user string
 	// password is asked for at each exchange, so that it can be changed.

@@ -135,9 +135,9 @@ func (e *Embedded) usage() (store.Usage, error) {
 // size.
 const countMost = 16 << 20
 
-// wrote has etcd count what was written, before it comes to a good part of the
-// quota: until the database follows the log, neither use nor quota shows it, and
-// nothing deleted is used again.
+// wrote makes etcd commit its database before much of the quota has been written. Until
+// the database follows the log, neither use nor quota shows the writes, and deleted
+// space is not used again.
 func (e *Embedded) wrote(t kvlog.Txn) {
 	if !t.Writes() {
 		return

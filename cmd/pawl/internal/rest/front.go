@@ -278,9 +278,8 @@ func tooLarge(w http.ResponseWriter, most int) *Problem {
 	return invalid(fmt.Sprintf("the body is too large; expected at most %d KiB", most>>10))
 }
 
-// jsonType lets curl -d work without a header: curl calls the body a form. That
-// a form can be sent across origins is why this stands behind
-// http.CrossOriginProtection.
+// jsonType makes curl -d work without a header: curl sends the body as a form. Pages of
+// other origins can send forms, so jsonType stands behind http.CrossOriginProtection.
 func jsonType(r *http.Request) *Problem {
 	t, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	switch t = strings.ToLower(strings.TrimSpace(t)); t {
@@ -299,10 +298,10 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-// HostCheck says which Host headers a server that listens on address answers
-// for: the loopback; the host of the address; any of names; and, where the
-// address is not a loopback, every address in digits. A page of another site
-// that rebinds its name to us sends its name, so digits are no danger.
+// HostCheck says which Host headers a server that listens on address accepts: the
+// loopback; the host of the address; any of names; and, where the address is not a
+// loopback, every numeric address. A page of another site that rebinds its name to us
+// sends that name, so numeric addresses are safe.
 func HostCheck(address string, names []string) func(host string) bool {
 	known := map[string]bool{"localhost": true}
 	for _, n := range names {

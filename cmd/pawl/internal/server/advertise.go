@@ -57,9 +57,9 @@ func advertised(d *listeners, o Options) addresses {
 	return addresses{reachedAt(d.link, o.AdvertiseLink), reachedAt(d.http, web)}
 }
 
-// reachedAt is where others reach a listener: where they are told, with its port
-// unless they are told another one. Untold, a listener on every address is
-// reached by this host's name.
+// reachedAt is the address at which others reach a listener. told is what the operator
+// advertises; it takes the listener's port unless it has one. If told is empty, a
+// listener on every address is reached by the name of this host.
 func reachedAt(l net.Listener, told string) string {
 	if l == nil {
 		return ""
@@ -84,10 +84,10 @@ func reachedAt(l net.Listener, told string) string {
 	return a
 }
 
-// answersFor says which Host headers are answered: beside what HostCheck knows,
-// the hosts that clients are sent to and those that the certificate is for. A
-// page of another site that has its name lead here sends that name, which is
-// none of them: nobody certifies it for our key.
+// answersFor says which Host headers are accepted: those of HostCheck, the hosts that
+// clients are sent to, and those of the certificate. A page of another site whose name
+// resolves to this server sends that name. It is none of these, since nobody issues a
+// certificate of that name for our key.
 func answersFor(d *listeners, o Options, s *security) func(host string) bool {
 	at := advertised(d, o)
 	var names []string

@@ -199,10 +199,11 @@ func (m *material) verify(leaf *x509.Certificate, above []*x509.Certificate) err
 	return err
 }
 
-// config is TLS for a front that speaks one protocol. A client's certificate is
-// asked for where there are authorities, and must be good if it is there; that
-// somebody must have one or a credential is the gate's to say. Sessions are not
-// resumed: a resumed one would show a certificate of which nobody asked again.
+// config is the TLS configuration of a front with one protocol. A client's certificate
+// is requested if there are authorities for clients, and must be valid if there is one.
+// The gate decides whether a caller must have a certificate or a credential. Sessions
+// are not resumed: a resumed session would show a certificate that nobody checked
+// again.
 func (c *certificates) config(protocol string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

@@ -5,9 +5,9 @@ import (
 	"net/http/pprof"
 )
 
-// debugHandler serves profiles to programs on this machine. Pages of the web that
-// a browser on it shows are not: not under a name of theirs that leads here, and not
-// by sending it here from their own.
+// debugHandler serves profiles to programs on this machine. It refuses web pages in a
+// browser on the machine, whether a name of theirs resolves to this server or they send
+// requests from their own origin.
 func debugHandler(allowed func(host string) bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

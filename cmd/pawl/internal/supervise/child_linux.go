@@ -21,9 +21,9 @@ func subreaper(on bool) error {
 	return nil
 }
 
-// attributes of the command's process. PDEATHSIG fires when the thread that
-// started it ends, so the caller's goroutine must be locked to one for good; it
-// reaches the command alone, and is lost when that is setuid.
+// attributes are those of the command's process. PDEATHSIG is sent when the thread that
+// started the command ends, so the caller's goroutine must be locked to its thread for
+// good. It reaches the command alone, and the kernel drops it if that is setuid.
 func attributes(cgroup, tty int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Setpgid:     true,

@@ -14,10 +14,10 @@ import (
 // Lease is what a run must know of the lease that its command works under.
 // It is used by one goroutine, apart from its channels.
 type Lease interface {
-	// Deadline is the instant of clock.Boottime at which the lease must be taken
-	// for lost unless it is renewed before. From a lease that tells what remains
-	// of it: read the clock first, then add the remainder, so that a pause
-	// between the two errs to the early side.
+	// Deadline is the instant of clock.Boottime at which the lease counts as lost
+	// unless it is renewed before. To get it from the remaining time of a lease, read
+	// the clock first and then add the remaining time: a pause between the two then
+	// makes the deadline earlier.
 	Deadline() time.Duration
 	// Renewed delivers after Deadline has moved; several moves may be one value.
 	Renewed() <-chan struct{}

@@ -15,15 +15,14 @@ const (
 	sweepPauseMax = 100 * time.Millisecond
 )
 
-// sweep kills and reaps everything that descends from this process, apart from
-// spare and what descends from it, and returns when nothing is left. It returns
-// the wait status of command if it reaped that, and whether something else had
-// to be killed. refused is told, at every look, of each process that this user may
-// not kill; sweep waits for those, too.
+// sweep kills and reaps all descendants of this process, except spare and its
+// descendants, and returns when none is left. It returns the wait status of command if
+// it reaped that, and whether it had to kill other processes. In every round it calls
+// refused for each process that this user may not kill; sweep waits for those, too.
 //
-// A killed process cannot fork, and what it leaves behind becomes a child of
-// this subreaper. So when this process has no child, it has no descendant: the
-// kernel's ECHILD is the proof, a walk over /proc only finds what to kill.
+// A killed process cannot fork, and its children become children of this subreaper. So
+// when this process has no child, it has no descendant. The kernel's ECHILD proves it;
+// a walk over /proc only finds what to kill.
 func sweep(command int, spare map[int]bool, cg cgroup, woken <-chan os.Signal, refused func(pid int)) (ws syscall.WaitStatus, known, left bool) {
 	reaped := func(pid int, status syscall.WaitStatus) {
 		if pid == command {

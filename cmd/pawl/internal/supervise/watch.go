@@ -122,9 +122,9 @@ func (w *watcher) start() bool {
 
 var errCgroup = errors.New("start in the control group")
 
-// spawn starts the command. What fails may be the terminal or the control group
-// and not the command; as the command has not run then, spawn does without them
-// where that is allowed.
+// spawn starts the command. The terminal or the control group may fail instead of the
+// command. The command has not run then, so spawn tries again without them where that
+// is allowed.
 func (w *watcher) spawn() (int, error) {
 	var tty, group *os.File
 	if w.setup.Foreground {
