@@ -56,12 +56,12 @@ func (s *Server) Attach(st attachStream) error {
 	if identity == nil {
 		return s.evicted(access.ErrRevoked)
 	}
-	out.audit = newStreamAudit(s.o.Audit, identity, door.caller.Remote)
+	out.audit = s.service.StreamAudit(identity, door.caller.Remote)
 	out.budget = s.unreadOf(identity.Name())
 	defer out.close()
 	stream := s.cell.Attach(st.Context(), door.hello(hello, identity), out)
 	defer stream.Detach()
-	out.audit.session(stream.Handle())
+	out.audit.Session(stream.Handle())
 	attached <- stream
 
 	go func() { ended <- s.send(st, door, out, stream) }()
@@ -69,7 +69,7 @@ func (s *Server) Attach(st attachStream) error {
 	case err := <-ended:
 		return err
 	case why := <-door.out:
-		out.audit.greeted("detach", "put out", why.Error())
+		out.audit.Record("detach", "put out", why.Error())
 		return s.evicted(why)
 	case <-over:
 		return s.evicted(access.ErrRevoked)
@@ -193,12 +193,24 @@ func (s *Server) submit(ctx context.Context, stream *cell.Stream, door *streamCa
 		return s.evicted(access.ErrRevoked)
 	}
 	if len(m.Observe) > 0 {
-		m.Observe = door.observable(identity, out, m.Observe)
+		var denied []locktable.Observed
+		m.Observe, denied = s.service.Observable(identity, door.caller.Remote, m.Observe)
+		for _, a := range denied {
+			out.Receive(0, a)
+		}
 	}
 	c, unknown := wire.Sorter{Place: stream.Place, Admit: func(r *linkpb.Request) bool {
-		out.audit.asked(r)
-		a := r.GetAcquire()
-		return a == nil || door.mayAcquire(identity, out, r.Number, a.Names)
+		switch w := r.What.(type) {
+		case *linkpb.Request_Acquire:
+			out.audit.Asked(r.Number, "acquire", w.Acquire.GetNames(), 0)
+			if no := s.service.AcquireRefusal(identity, w.Acquire.GetNames()); no != nil {
+				out.Receive(r.Number, *no)
+				return false
+			}
+		case *linkpb.Request_Release:
+			out.audit.Asked(r.Number, "release", nil, w.Release.GetToken())
+		}
+		return true
 	}}.Sort(m)
 	if len(c.Traced) > 0 {
 		c.Received = s.o.Clock.Now()

@@ -17,9 +17,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
-	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
-	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/service"
 	"github.com/pawlproject/pawl/internal/wire"
 )
@@ -169,45 +167,6 @@ func (d *streamCaller) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
 	c := wire.Hello(h, i.Anywhere(access.Hold))
 	c.Identity, c.QueuedMax = i.Name(), i.Limits().Acquires
 	return c
-}
-
-// mayAcquire answers an acquire that is not allowed, and says whether it is.
-func (d *streamCaller) mayAcquire(i *access.Identity, out cell.Receiver, number uint64, names []string) bool {
-	if err := bounds.TooManyNames(names); err != nil {
-		out.Receive(number, locktable.Refused{Reason: locktable.Invalid, Message: err.Error()})
-		return false
-	}
-	for _, name := range names {
-		if !i.Allow(access.Hold, name) && bounds.ValidName(name) == nil {
-			d.server.o.Gate.Denied.Add(1)
-			out.Receive(number, service.Denied(i, access.Hold, name))
-			return false
-		}
-	}
-	if no := d.server.service.AuditRefusal(); no != nil {
-		out.Receive(number, no.Refused)
-		return false
-	}
-	return true
-}
-
-// observable leaves of the names that are to be observed those that may be, and
-// answers for the others.
-func (d *streamCaller) observable(i *access.Identity, out cell.Receiver, names []string) []string {
-	kept := names[:0]
-	for _, name := range names {
-		if i.Allow(access.Read, name) || bounds.ValidName(name) != nil {
-			kept = append(kept, name)
-			continue
-		}
-		no := service.Denied(i, access.Read, name)
-		out.Receive(0, locktable.Observed{Name: name, Reason: no.Reason, Message: no.Message})
-		d.server.service.Record(access.AuditRecord{
-			Identity: i.Name(), Remote: d.caller.Remote, Verb: "observe", Names: []string{name},
-			Outcome: string(no.Reason), Detail: no.Message,
-		})
-	}
-	return kept
 }
 
 // chainOf is the caller's verified certificate chain.

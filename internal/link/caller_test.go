@@ -394,10 +394,11 @@ func TestStreamDecisionAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, out := []string{"a/1", "a/2"}, newOutbox()
+	names := []string{"a/1", "a/2"}
 	if n := testing.AllocsPerRun(100, func() {
 		i := d.caller.Identity()
-		if !d.mayAcquire(i, out, 1, names) || len(d.observable(i, out, names)) != 2 {
+		kept, denied := s.service.Observable(i, d.caller.Remote, names)
+		if s.service.AcquireRefusal(i, names) != nil || len(kept) != 2 || len(denied) != 0 {
 			t.Error("denied")
 		}
 	}); n != 0 {

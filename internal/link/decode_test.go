@@ -18,7 +18,6 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bounds"
-	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // gated is a server whose gate the test has, too.
@@ -365,25 +364,6 @@ func TestIdleStreamKeepsNoMessage(t *testing.T) {
 			t.Errorf("an idle stream keeps %d bytes; its message had %d", each, bounds.MessageMax)
 		}
 	})
-}
-
-// answered keeps what it is told.
-type answered []locktable.Answer
-
-func (a *answered) Receive(_ uint64, x locktable.Answer) { *a = append(*a, x) }
-
-// An acquire of more names than a lease may have does not stand in line with them.
-func TestTooManyNamesAreRefusedAtOnce(t *testing.T) {
-	g := access.NewGate(policyOf(t, people()))
-	c := callerOf(t, g, "a")
-	d := &streamCaller{server: New(nil, Options{Gate: g}), caller: c}
-	var told answered
-	if !d.mayAcquire(c.Identity(), &told, 1, slices.Repeat([]string{"a/1"}, 2*bounds.NamesMax)) || len(told) > 0 {
-		t.Errorf("as many as may be listed: %v", told)
-	}
-	if d.mayAcquire(c.Identity(), &told, 1, make([]string, 100_000)) || len(told) != 1 || told[0].(locktable.Refused).Reason != locktable.Invalid {
-		t.Errorf("%v", told)
-	}
 }
 
 // A greeting is kept until it is answered, perhaps for long: it asks for nothing.

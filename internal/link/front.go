@@ -8,6 +8,7 @@ import (
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/service"
 	"github.com/pawlproject/pawl/internal/wire"
 )
 
@@ -15,7 +16,7 @@ import (
 type front struct {
 	server *Server
 	caller *streamCaller
-	audit  *streamAudit
+	audit  *service.StreamAudit
 	stream *cell.Stream
 }
 
@@ -27,16 +28,16 @@ func (f *front) Welcome(a locktable.Attached) *linkpb.Welcome {
 		// A client that may hold something can say so, and it alarms everybody.
 		detail = "told a token that no log here has granted: store_rolled_back"
 	}
-	f.audit.greeted("attach", "done", detail)
+	f.audit.Record("attach", "done", detail)
 	return wire.Welcome(a, f.server.cell.Info(), f.stream.Session())
 }
 
 func (f *front) Closed(a locktable.Closed) *linkpb.Closed {
 	c := &linkpb.Closed{Reason: wire.Reason(a.Reason), Message: a.Message}
 	if a.Reason == "" {
-		f.audit.greeted("close", "done", a.Message)
+		f.audit.Record("close", "done", a.Message)
 	} else {
-		f.audit.greeted("detach", string(a.Reason), a.Message)
+		f.audit.Record("detach", string(a.Reason), a.Message)
 	}
 	if a.Reason == locktable.Unavailable {
 		c.ActiveLink = f.server.elsewhere()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/service"
 	"github.com/pawlproject/pawl/internal/wire"
 )
 
@@ -19,7 +20,7 @@ type outbox struct {
 	// welcome is closed when the stream is attached: until then nothing that its
 	// client says may reach a session that may be another's.
 	welcome chan struct{}
-	audit   *streamAudit
+	audit   *service.StreamAudit
 	budget  *unreadBudget
 
 	mu    sync.Mutex
@@ -48,7 +49,7 @@ func newOutbox() *outbox {
 
 // Receive is cell.Receiver.
 func (o *outbox) Receive(number uint64, a locktable.Answer) {
-	o.audit.answered(number, a)
+	o.audit.Answered(number, a)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, first := a.(locktable.Attached); first {

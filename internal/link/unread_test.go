@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/service"
 )
 
 // Streams that are ended because their answers are not read are logged once a minute for
@@ -51,7 +52,7 @@ func TestUnreadAnswersAreLoggedOnceAMinute(t *testing.T) {
 func TestEndedOutboxKeepsOnlyAuditRecords(t *testing.T) {
 	for audited, out := range map[bool]*outbox{false: newOutbox(), true: newOutbox()} {
 		if audited {
-			out.audit = &streamAudit{}
+			out.audit = &service.StreamAudit{}
 		}
 		answers := map[locktable.Answer]bool{
 			locktable.Renewed{}: true, locktable.Done{}: !audited, locktable.Closed{}: true,

@@ -1,11 +1,11 @@
-// Package service is a cell as a caller may use it: the one place where a request
-// that comes without a stream is checked against the caller's rights. Both fronts, the
-// link's unary calls and HTTP, ask here; streams are checked by the link with the
-// same words (Denied, Unauthenticated).
+// Package service is a cell as a caller may use it: the one place where requests are
+// checked against the caller's rights and audit records are made. Both fronts ask here:
+// HTTP and the link's calls without a stream by the cell's methods, a stream of the link
+// by those of stream.go, since its requests come and are answered in bunches.
 //
 //	HTTP ──┐ access.With(ctx, caller)
-//	       ├──▶ Desk ── rights ──▶ cell
-//	gRPC ──┘      └─── audit
+//	       ├──▶ Service ── rights ──▶ cell
+//	link ──┘      └─── audit
 //
 // It promises:
 //
