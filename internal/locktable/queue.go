@@ -129,9 +129,9 @@ func (t *Table) removeWaiter(now Now, w *waiter, d *Decided) {
 	t.serve(now, nil, d, locks...)
 }
 
-// removeWaiters removes waiters, all of them before any other is served: one of them
-// could be next in line behind another. The latest leave first, which moves the
-// fewest.
+// removeWaiters removes waiters, all of them before any other is served, since one of
+// them could be next in a queue behind another. It removes the latest first, which
+// moves the fewest.
 func (t *Table) removeWaiters(now Now, all []*waiter, d *Decided) {
 	for _, w := range slices.Backward(all) {
 		t.unjoin(w)

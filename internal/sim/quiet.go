@@ -10,10 +10,10 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Quiet is one request for names that few others ask for, so that nothing but the end
-// of those before it can have it served: a wake-up that is lost is not made good by the
-// next request. It is asked of the server that is active then, without a stream, for a
-// lease that has a session to itself.
+// Quiet is one request for names that few others ask for. Only the end of earlier
+// holders and waiters can have it served, so a lost wake-up is not made up for by the
+// next request. It goes to the server that is active then, without a stream, for a
+// lease with a session of its own.
 type Quiet struct {
 	At    time.Duration
 	Names []string

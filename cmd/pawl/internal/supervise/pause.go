@@ -11,10 +11,10 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// handOver reports whether the command's group gets the terminal from the
-// start: where we have it, and nobody shares it with us. In a pipeline or a
-// script, where others of our group may want to read keys too, the command gets
-// it when it first asks for it (see pause).
+// handOver reports whether the command's group gets the terminal from the start: only
+// if we have it and share it with no other process. In a pipeline or a script, where
+// others of our group may want to read keys too, the command gets it when it first
+// reads from it (see pause).
 func (r *run) handOver() bool {
 	if !r.tty.ours() || len(myGroup().others) > 0 {
 		return false
