@@ -17,9 +17,9 @@ import (
 	"github.com/pawlproject/pawl/pawltest"
 )
 
-// C03: the wait of one whose session lives on breaks off. While it is away it is
-// nobody's turn: the waiter behind it is served at once. When it is back it
-// waits again by itself, in its place, and gives that up when it gives up.
+// C03: a waiter's connection breaks while its session lives on. While it is away it is
+// passed over: the waiter behind it is granted at once. When it is back it waits again
+// in its place, and leaves the queue when it gives up.
 func TestBrokenWaiterBlocksNoOther(t *testing.T) {
 	const ttl = time.Minute
 	synctest.Test(t, func(t *testing.T) {
