@@ -227,9 +227,9 @@ func (c *slowConn) Close() error {
 	return c.Conn.Close()
 }
 
-// C30: a network whose median is 20 ms and whose slowest answers take 4 s, and a
-// server that stops for 6 s now and then: under the default TTL, which leaves room
-// for several attempts, nothing is lost in twenty minutes.
+// C30: the network's median is 20 ms and its slowest answers take 4 s, and the server
+// stops for 6 s now and then. The default TTL leaves room for several attempts: no
+// lease is lost in twenty minutes.
 func TestDefaultTTLSurvivesSlowNetwork(t *testing.T) {
 	for n := range uint64(*reps) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -12,9 +12,8 @@ import (
 // waiter is an acquire that waits for its turn, in the queue of each of its
 // names at the same place.
 type waiter struct {
-	// ref is nil while the session's stream is detached, or the connection of a
-	// request without one has ended: the waiter then keeps its place and is passed
-	// over.
+	// ref is nil while the session's stream, or the connection of a request without a
+	// stream, is detached. The waiter then keeps its place and is passed over.
 	ref   Ref
 	place Place
 	locks []*lock

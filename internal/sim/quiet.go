@@ -29,9 +29,10 @@ type Quiet struct {
 	Hold time.Duration
 }
 
-// drawQuiet draws a few groups of such requests for some worlds: shared leases, slots
-// and several names at once, of which some are given up while they wait. In rare worlds
-// it draws thousands whose sessions all end at once, and others that wait behind them.
+// drawQuiet draws a few groups of quiet requests for some worlds: for shared leases,
+// slots and several names at once, some of them given up while they wait. In rare
+// worlds it draws thousands whose sessions all end at once, and others that wait behind
+// them.
 func drawQuiet(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeQuiet))
 	if p.Full || p.Modes != nil && p.Modes.Row {

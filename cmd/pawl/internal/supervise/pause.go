@@ -23,17 +23,16 @@ func (r *run) handOver() bool {
 	return true
 }
 
-// pause deals with a command that was stopped. The watcher keeps the deadline
-// all along.
+// pause handles a command that was stopped. The watcher keeps the deadline meanwhile.
 //
-//  1. Stopped for using a terminal that our group has: it gets the terminal and
-//     goes on.
-//  2. Nobody could continue us (our group is orphaned, or there is no terminal):
-//     the kernel would not have let the keyboard stop the command, had it been
+//  1. The command was stopped for using a terminal that our group has: it gets the
+//     terminal and goes on.
+//  2. No process could continue us (our group is orphaned, or there is no terminal).
+//     Then the kernel would not have let the keyboard stop the command, had it been
 //     started directly, so it goes on. A stop by other means stays.
 //  3. Otherwise we take the terminal back and stop ourselves, so that the shell
-//     sees the job stopped. Continued, we ask the server first: hours may have
-//     passed.
+//     sees the job stopped. When we are continued, we ask the server first: hours may
+//     have passed.
 func (r *run) pause(ctx context.Context, by syscall.Signal) {
 	if runs(r.command) || unix.Kill(r.command, 0) == unix.ESRCH {
 		return // it has been continued since, or has ended

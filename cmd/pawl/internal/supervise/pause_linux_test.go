@@ -77,12 +77,11 @@ func reportsOf(t *testing.T, watcher int) (unread func() int) {
 	}
 }
 
-// Stopped past its deadline, with nobody to continue it (DESIGN: the watcher
-// keeps the deadline):
+// A command is stopped beyond its deadline, and no process continues it:
 //
 //  1. Ctrl-Z stops the command. The run takes the terminal back and stops itself.
 //  2. At deadline - margin - kill-after the watcher signals the command and
-//     continues it, so that it hears.
+//     continues it, so that it can handle the signal.
 //  3. It ends by the signal; the watcher reports that and continues the run.
 //  4. The run finds it gone, does not stop again, and says that the lease is lost.
 func TestCtrlZBeyondDeadlineEndsCommand(t *testing.T) {
