@@ -70,9 +70,8 @@ func TestAbandonedAcquireReleasedWhenAnswersAreLost(t *testing.T) {
 	})
 }
 
-// C07: a wait that runs out leaves no place in the queue, in whichever mode, and
-// nobody stands behind it: neither one who asks alike nor one who wants all for
-// itself.
+// C07: a wait that times out leaves no place in the queue, in any mode. It blocks no
+// later waiter, neither one of the same mode nor an exclusive one.
 func TestWaitTimesOutInEveryMode(t *testing.T) {
 	for name, tc := range map[string]struct{ held, waits []pawl.AcquireOption }{
 		"exclusive":         {nil, nil},

@@ -179,9 +179,9 @@ func (c *Client) Acquire(ctx context.Context, name string, options ...AcquireOpt
 	return c.acquire(ctx, "acquire", name, false, options)
 }
 
-// TryAcquire is Acquire without waiting in the queue: it returns a *HeldError,
-// which matches ErrHeld, when the name is not free. It waits for a server, until
-// ctx ends or for one TTL (ErrUnavailable).
+// TryAcquire is Acquire without waiting in the queue: when the name is not free it
+// returns a *HeldError, which matches ErrHeld. It waits for a reachable server until
+// ctx ends, for one TTL at most (ErrUnavailable).
 func (c *Client) TryAcquire(ctx context.Context, name string, options ...AcquireOption) (*Lease, error) {
 	return c.acquire(ctx, "acquire", name, true, options)
 }

@@ -89,9 +89,9 @@ func dialBy(t *testing.T, p *pawltest.Path, k *askew, o pawl.Options) *pawl.Clie
 	return c
 }
 
-// C35: the machine sleeps for ten TTLs. The lease is over before anything goes on
-// under it, by the first reading of a clock and by an event that no ordinary timer
-// had to come round for; a sleep that the lease outlasts costs nothing.
+// C35: the machine sleeps for ten TTLs. The lease is over before any work goes on under
+// it, by the first reading of the clock, and by an alarm that counts the sleep. A sleep
+// that the lease outlasts costs nothing.
 func TestLeaseLostAfterSuspend(t *testing.T) {
 	for _, ttl := range []time.Duration{ttl, time.Hour} {
 		t.Run(ttl.String(), func(t *testing.T) {
@@ -298,9 +298,9 @@ func (h hoard) Close() error {
 	return h.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// C34: an acquire was made ready, and is sent after a pause of several TTLs, when
-// the name has had other holders and is free again. It is granted under nothing
-// that its sender does not know about: the next caller gets the name at once.
+// C34: an acquire is prepared, and sent after a pause of several TTLs, when the name
+// has had other holders and is free again. No lease is granted that its sender does not
+// know of: the next caller gets the name at once.
 func TestDelayedAcquireIsNotGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)

@@ -12,34 +12,35 @@ import (
 // freshTries bounds how often Do asks for more time before it begins.
 const freshTries = 3
 
-// Do acquires a name as Acquire does, works under the lease, and releases it
-// when the work has ended. The work's context ends with ctx and with the lease;
-// Do then waits for the work to return, so that nobody works under a lease that
-// was given up. If the work does not return, the lease is kept while it can be,
-// and is never released under it.
+// Do acquires a name as Acquire does, runs work under the lease, and releases the lease
+// when work returns. The work's context ends with ctx and with the lease. Do then waits
+// for the work to return, so that none goes on under a lease that was given up. If the
+// work does not return, the lease is kept as long as possible, and is never released
+// under it.
 //
-// The work begins only while at least half of the trusted time is left; if the
-// process was held up since the grant, the server is asked first.
+// The work begins only while at least half of the trusted time is left; if the process
+// was delayed since the grant, Do asks the server first.
 //
-// The fence is that of name. With [Names], those of an exclusive lease's other
-// names differ from it in the Resource alone; take several names with Acquire
-// when they are [Shared].
+// The fence is that of name. With [Names], those of an exclusive lease's other names
+// differ from it in the Resource alone. Take several [Shared] names with Acquire.
 //
-// Do returns the work's error, joined with how the lease ended when that was
-// before the work returned: ErrLost when its local deadline had passed, by the
-// clock as it is read then, or the server no longer had it; ErrBroken when it was
-// broken by force or its holder was asked to let go; ErrReleased when the client
-// was closed. With ErrLost, and after a break by force, somebody else may have
-// worked meanwhile. Without any of the three the lease was held until the work
-// returned, with one exception: a break by force is missed when its notice and
-// then the answer to the release are lost with their connections. A lease that
-// was broken, or whose session was ended, after the work returned and before the
-// release cannot be told from one that ended earlier, and is an error, too.
+// Do returns the work's error, joined with the reason for the lease's end if it ended
+// before the work returned. The reason is ErrLost when the local deadline had passed,
+// by a clock that is read then, or the server no longer had the lease. It is ErrBroken
+// when the lease was broken by force or its holder was asked to release it, and
+// ErrReleased when the client was closed. With ErrLost, and after a break by force,
+// another may have worked meanwhile.
 //
-// A release that no server answers is no error of Do: the work had ended in
-// time, and the lease is released later or ends by its TTL. When the work was
-// not begun, Do returns the error of Acquire or of [Lease.Check], or
-// ErrUnavailable when the server answers too slowly to begin.
+// Without any of the three the lease was held until the work returned, with one
+// exception: a break by force is missed when both its notice and the answer to the
+// release are lost with their connections. A lease that was broken, or whose session
+// was ended, after the work returned and before the release, cannot be told from one
+// that ended earlier, and is an error, too.
+//
+// A release that no server answers is no error of Do: the work had ended in time, and
+// the lease is released later or ends by its TTL. When the work was not begun, Do
+// returns the error of Acquire or of [Lease.Check], or ErrUnavailable when the server
+// answers too slowly to begin.
 func (c *Client) Do(ctx context.Context, name string, work func(context.Context, guard.Fence) error, options ...AcquireOption) error {
 	l, err := c.Acquire(ctx, name, options...)
 	if err != nil {

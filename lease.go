@@ -107,14 +107,14 @@ func (l *Lease) Names() []string {
 // granted before in the cell. Guards of a shared lease want its Fence's.
 func (l *Lease) Token() guard.Token { return l.of.Token }
 
-// Fence is what the guard of a name wants to see. The name may be left out for
-// a lease of one name. For a name that the lease does not hold it is the zero
-// Fence, which every guard refuses. It stays what it is after the lease ended:
-// that is what guards are for.
+// Fence returns the fence to show to the guard of a name. The name may be left out for
+// a lease of one name. For a name that the lease does not hold it is the zero Fence,
+// which every guard refuses. It does not change when the lease ends: refusing it then
+// is the guard's task.
 //
-// Its Resource is the name, for a slot the name, U+001F and the slot's number.
-// Its token is the lease's, but for [Shared] that of the first lease of the
-// name's present run of readers.
+// Its Resource is the name, or for a slot the name, U+001F and the slot's number. Its
+// token is the lease's, but for a [Shared] lease that of the first lease of the name's
+// present run of readers.
 func (l *Lease) Fence(name ...string) guard.Fence {
 	if h := l.hold(name); h != nil {
 		return h.Fence
@@ -142,11 +142,11 @@ func (l *Lease) hold(name []string) *session.Hold {
 	return nil
 }
 
-// Context ends when the lease does, at its local deadline at the latest, which
-// lies before anybody else can be granted the name (a forced break excepted).
-// It also ends when the lease is to be released because somebody asked for it.
-// context.Cause tells ErrLost, ErrBroken or ErrReleased. It carries the values
-// of the context that was given to Acquire, and neither its end nor a deadline.
+// Context ends with the lease, at its local deadline at the latest, which is before
+// another can be granted the name (a forced break excepted). It also ends when the
+// holder is asked to release the lease. context.Cause returns ErrLost, ErrBroken or
+// ErrReleased. It carries the values of the context that was given to Acquire, but
+// neither its end nor its deadline.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Remaining is the time until the local deadline as of now, at most the TTL,

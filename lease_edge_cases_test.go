@@ -17,9 +17,9 @@ import (
 	"github.com/pawlproject/pawl/pawltest"
 )
 
-// C03: the wait of one whose session lives on breaks off. While it is away it is
-// nobody's turn: the waiter behind it is served at once. When it is back it
-// waits again by itself, in its place, and gives that up when it gives up.
+// C03: a waiter's connection breaks while its session lives on. While it is away it is
+// passed over: the waiter behind it is granted at once. When it is back it waits again
+// in its place, and leaves the queue when it gives up.
 func TestBrokenWaiterBlocksNoOther(t *testing.T) {
 	const ttl = time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -227,9 +227,9 @@ func (c *slowConn) Close() error {
 	return c.Conn.Close()
 }
 
-// C30: a network whose median is 20 ms and whose slowest answers take 4 s, and a
-// server that stops for 6 s now and then: under the default TTL, which leaves room
-// for several attempts, nothing is lost in twenty minutes.
+// C30: the network's median is 20 ms and its slowest answers take 4 s, and the server
+// stops for 6 s now and then. The default TTL leaves room for several attempts: no
+// lease is lost in twenty minutes.
 func TestDefaultTTLSurvivesSlowNetwork(t *testing.T) {
 	for n := range uint64(*reps) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -82,9 +82,9 @@ func (c *Client) run() {
 		case <-timer.C():
 			armed = 0
 		}
-		// The clock is read once a turn. A message that arrives later in the turn is judged
-		// by this earlier reading; renewals count from their sending, so no deadline gets
-		// later by that.
+		// The clock is read once a turn. A message that arrives later in the turn is
+		// judged by this earlier reading. Renewals count from their sending, so this
+		// moves no deadline.
 		ops = c.ops.take(ops)
 		c.machine.At(c.clock.Now())
 		c.heard(first)

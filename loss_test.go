@@ -56,9 +56,9 @@ func kinds(c *pawl.Client) []pawl.EventKind {
 	}
 }
 
-// C11, C13, C48: under total silence the holder's own clock tells it, first that
-// it is in danger, then that the lease is lost, before the next one is granted.
-// C38, C42, C55: what it does afterwards touches nobody.
+// C11, C13, C48: in total silence the holder's own clock shows first that the lease is
+// in danger, then that it is lost, before the next holder is granted. C38, C42, C55:
+// what the old holder does afterwards changes nothing.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)

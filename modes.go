@@ -26,19 +26,19 @@ func Shared() AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.Shared = true }}
 }
 
-// Slots asks for one of n places, 1 to 10,000: a semaphore. [Lease.Slot] tells
-// which. Never more than n hold the name, and the place of a holder that died is
+// Slots asks for one of n places, from 1 to 10,000: a semaphore. [Lease.Slot] returns
+// its number. Never more than n hold the name, and the slot of a holder that died is
 // free again when its session has ended.
 //
-// Everybody must state the same n: while the name is held or waited for with
-// another one, or as a lock, an acquire fails with ErrConflict.
+// All callers must state the same n: while the name is held or waited for with another
+// one, or as a lock, an acquire fails with ErrConflict.
 //
-// What it does not give: a common guard. Every slot has a guard line of its own
-// (the Resource of [Lease.Fence]: the name, U+001F and the number), on which the
-// next holder of that slot fences the last. A holder that comes back from a long
-// pause is refused there, and may be the one too many for whatever is guarded
-// under the name itself or not at all. So keep what is used up, a connection, a
-// shard or a working folder, per slot.
+// What it does not give: a common guard. Every slot has a guard line of its own (the
+// Resource of [Lease.Fence]: the name, U+001F and the number), on which the next holder
+// of that slot fences the last. A holder that comes back from a long pause is refused
+// there. But it may be one too many for a resource that is guarded under the name
+// itself, or not guarded at all. So keep what a slot stands for, such as a connection,
+// a shard or a working folder, per slot.
 func Slots(n int) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.Slots, s.slotted = n, true }}
 }

@@ -97,9 +97,9 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// Readers claim with their run's fence: they pass beside each other and fence
-// the writer before them. One that has ended passes until the next writer has
-// claimed, and no longer.
+// Readers claim with the fence of their run: they pass beside each other, and the
+// writer before them is refused. A reader whose lease has ended passes until the next
+// writer has claimed, and no longer.
 func TestSharedFences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pawltest.New(t)

@@ -42,8 +42,8 @@ type Leader struct {
 	Label string
 }
 
-// Observe reports a name's holder, at first and at every change, until ctx
-// ends or the loop is left:
+// Observe reports a name's present holder, and then every change, until ctx ends or the
+// loop is left:
 //
 //	for leader, err := range c.Observe(ctx, "scheduler") {
 //		if err != nil {
@@ -52,22 +52,22 @@ type Leader struct {
 //		…
 //	}
 //
-// Nobody is told too, as the zero Leader. Lost connections, restarts of the
-// server and a new session of this client are bridged: who leads is told again
-// only when it is another one. While no server can be reached nothing is told.
+// The zero Leader means that the name is not held. Observe goes on over lost
+// connections, restarts of the server and a new session of this client: it reports
+// again only when the leader has changed. While no server can be reached it reports
+// nothing.
 //
-// Only the latest state is reported: a slow receiver misses
-// leaders in between, and no leader is told twice in a row. Any number of
-// observers of one name are one observation to the server, of which a client may
-// have 1,000. Of shared leases and of slots the first holder is told.
+// Only the latest state is reported: a slow receiver misses leaders in between, and no
+// leader is reported twice in a row. Any number of observers of one name are one
+// observation to the server; a client may have 1,000. For shared leases and slots the
+// first holder is reported.
 //
-// When ctx ends the loop ends without an error. Otherwise the last turn has one:
-// ErrInvalid for a name that cannot be, ErrExhausted, ErrDenied,
-// ErrStoreRolledBack, ErrClosed.
+// When ctx ends, the loop ends without an error. Otherwise its last turn has one:
+// ErrInvalid for an invalid name, ErrExhausted, ErrDenied, ErrStoreRolledBack or
+// ErrClosed.
 //
-// What it does not give: a permission. By the time it is read the leader may be
-// another one; to avoid talking to a former leader show it the token, or
-// has the resource guarded.
+// What it does not give: a permission. When the report is read, another may lead. So
+// that a former leader cannot act, send it the token, or guard the resource.
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		fail := func(err error) { yield(Leader{}, fmt.Errorf("pawl: observe %.64q: %w", name, err)) }

@@ -366,9 +366,9 @@ func TestObservationsDoNotLeak(t *testing.T) {
 	})
 }
 
-// C49: the server is away, for less than a TTL and for many. Of two candidates at
-// most one works at any time, each one's earlier work has ended before it begins
-// anew, and somebody leads in the end.
+// C49: the server is away for less than a TTL, and for many TTLs. Of two candidates at
+// most one works at any time, each one's earlier work has ended before its next begins,
+// and in the end one of them leads.
 func TestCampaignSurvivesOutage(t *testing.T) {
 	for _, outage := range []time.Duration{ttl / 2, 2 * ttl, 10 * ttl} {
 		t.Run(outage.String(), func(t *testing.T) {

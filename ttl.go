@@ -8,21 +8,20 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// SetTTL gives this client's session, with all its leases, another TTL: 1 s to
-// 24 h; sessions that come later have it as well. nil: the server has confirmed
-// it.
+// SetTTL gives this client's session, and so all its leases, another TTL from 1 s to 24
+// h. Later sessions of the client have it as well. nil means that the server has
+// confirmed it.
 //
-// A higher TTL counts when SetTTL returns nil, and not before. A lower one counts
-// at once: the deadline of every lease lies at most that far away. What was
-// promised under the higher one the server keeps: who waits for a name may wait
-// that long once more if this client dies soon after.
+// A higher TTL counts when SetTTL returns nil, and not before. A lower one counts at
+// once: the deadline of every lease is then at most that far away. The server keeps
+// what it promised under the higher one: waiters may wait that long once more if this
+// client dies soon after.
 //
-// When ctx ends first (its error, with ErrUnavailable when no server could be
+// If ctx ends first (its error, joined with ErrUnavailable when no server could be
 // reached), or the server refuses this client (ErrDenied, ErrStoreRolledBack), the
-// client goes on asking for it; [Lease.Remaining] shows what counts. Other errors
-// leave the TTL as it was: ErrInvalid when it is out of bounds or the server does
-// not know TTLs that change, ErrClosed. With ErrConflict another call came after
-// this one, and its TTL stands.
+// client goes on asking for the TTL; [Lease.Remaining] shows what counts. After other
+// errors the TTL is unchanged: ErrInvalid when it is out of bounds or the server cannot
+// change TTLs, ErrClosed. ErrConflict says that a later call has set another TTL.
 func (c *Client) SetTTL(ctx context.Context, ttl time.Duration) error {
 	if err := c.askTTL(ctx, ttl); err != nil {
 		return fmt.Errorf("pawl: set the TTL to %v: %w", ttl, err)

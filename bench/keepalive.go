@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// keptAlive is what renewals cost etcd: as many leases with the same TTL, kept
-// alive by as many clients, each as often as etcd's client does it, which is
-// every third of the TTL.
+// keptAlive measures what renewals cost etcd: as many leases with the same TTL, kept
+// alive by as many clients, each as often as etcd's client does it, which is every
+// third of the TTL.
 func (f *full) keptAlive(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

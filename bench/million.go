@@ -134,9 +134,8 @@ func (f *full) load(ctx context.Context, clients []*pawl.Client) ([]*pawl.Lease,
 	return leases[:per*len(clients)], context.Cause(ctx)
 }
 
-// restarted says how long nobody was granted anything, what processor time the
-// new server had used by then, and when every client had had one of its leases
-// checked by it.
+// restarted returns how long no grant was made, the processor time that the new server
+// had used by then, and when every client had had one of its leases checked.
 type restarted struct{ away, used, back time.Duration }
 
 // restart ends the server and starts it again at once. No lease may be lost.

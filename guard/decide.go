@@ -22,9 +22,9 @@ type Mark struct {
 	// Token is 1 to Max, Cell the id of the cell that granted it, not empty.
 	Token Token
 	Cell  string
-	// Seq: under Exact the number that the operation moves the resource to, above
-	// Prev. Under Once the place of Key in an order of keys, such as the time of its
-	// making; 0 when keys have no order.
+	// Seq is, under Exact, the number that the operation moves the resource to (above
+	// Prev). Under Once it is the position of Key in an order of keys, such as the time
+	// of its making; 0 when keys have no order.
 	Seq uint64
 	// Prev is the Seq that an Exact operation follows.
 	Prev uint64

@@ -22,9 +22,9 @@ var (
 	// ErrMalformed: what was shown cannot be a fence.
 	ErrMalformed = errors.New("guard: malformed fence")
 
-	// ErrUnknown: the resource did not say whether the operation took effect.
-	// It is never a refusal: clean nothing up, and repeat only what may be
-	// applied twice, or what carries an offset or a key.
+	// ErrUnknown says that the resource did not answer whether the operation took
+	// effect. It is never a refusal: clean nothing up, and repeat only an operation
+	// that may be applied twice, or that carries an offset or a key.
 	ErrUnknown = errors.New("guard: outcome unknown")
 )
 

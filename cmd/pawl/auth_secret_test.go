@@ -174,9 +174,9 @@ func TestCertificatesFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// C28: every credential is replaced under a holder. One that has the new one, in
-// the file that it was told, keeps its lease; one that has not is told why, and its
-// lease ends by its TTL after it is killed, whosever credentials are good.
+// C28: every credential is replaced while leases are held. A holder whose file has the
+// new one keeps its lease. A holder with the old one is refused, and after it is killed
+// its lease ends by its TTL.
 func TestReplacedCredentialKeepsLease(t *testing.T) {
 	f := newFortress(t)
 	_, end := f.under("a", "a/kept", "--ttl", "1m")

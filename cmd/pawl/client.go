@@ -31,9 +31,8 @@ const (
 	// server that cannot be reached, reachQuiet how long without a word.
 	unreachableMax   = 10 * time.Second
 	unreachableQuiet = time.Second
-	// keepMax is reachMax for a command about a lease that its caller has: well
-	// below the TTL when none is said, and long enough for a server that is started
-	// again.
+	// keepMax is reachMax for a command about a lease that its caller holds: well below
+	// the default TTL, and long enough for a server to be started again.
 	keepMax = 5 * time.Second
 	// silentMax is how long a server may say nothing at all, first to a new
 	// connection and then to a question whether it is there, before the next one

@@ -143,10 +143,10 @@ func (e *signalError) Error() string { return "stopped by " + unix.SignalName(e.
 
 func (e *signalError) code() int { return 128 + int(e.signal) }
 
-// untilSignal returns a context that signals end, each as its cause: HUP, INT, QUIT
-// and TERM when none are named. A second signal kills the program, whatever it is
-// waiting for. Those that were ignored when this process was started stay ignored
-// (nohup): HUP and INT; of others Go does not know.
+// untilSignal returns a context that a signal ends, with the signal as its cause: HUP,
+// INT, QUIT and TERM when none are named. A second signal kills the program, whatever
+// it waits for. HUP and INT stay ignored if they were ignored when this process was
+// started (nohup); Go cannot tell for others.
 func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
 	if len(signals) == 0 {
 		signals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}

@@ -12,10 +12,10 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// C38, C42, C55: a holder that slept past its lease comes back with the ids that it
-// had, and asks the server itself: nothing in between remembers for it. What it
-// releases, renews or closes is gone, and the next holder's lease is as it was: the
-// third one waits.
+// C38, C42, C55: a holder that slept past its lease comes back with its old ids, over
+// HTTP and the command line, which keep no state of their own. Its releases, renewals
+// and closes find nothing, and the next holder's lease is unchanged: a third caller
+// still waits.
 func TestReturningHolderEndsNothing(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for round := range 3 {

@@ -13,9 +13,9 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// hostile is a text that acts on the terminal that prints it unescaped: it ends lines, erases
-// screens, in seven bits and in eight, sets titles, turns the order of reading,
-// looks like another column, or like a line of a log.
+// hostile is a text that acts on a terminal that prints it unescaped. It ends lines,
+// erases screens, in seven bits and in eight, sets titles, reverses the reading order,
+// and imitates another column and a log line.
 const hostile = "x\r\nlevel=ERROR msg=forged\n{\"verb\":\"break\"}\x1b[2J\x1b]0;owned\x07\u009b2J\u202e\u2028\u00a0\x7f<script>"
 
 // obeyed finds what a terminal would obey in what was printed.
@@ -117,10 +117,10 @@ func TestForeignTextIsEscapedOnTerminals(t *testing.T) {
 // word is whatever could be an id.
 var word = regexp.MustCompile(`[0-9A-Za-z_-]{8,}`)
 
-// C74: somebody without rights to a name sees all that is printed of its lease, in
-// listings, status, metrics and logs, and tries each word of it as the id of a
-// lease and of a session, and the real ids, too. Nothing ends, nothing is renewed,
-// and nothing of the name is told.
+// C74: a caller without rights to a name sees all that is printed about its lease, in
+// listings, status, metrics and logs. It tries each word of that as the id of a lease
+// and of a session, and the real ids, too. Nothing ends, nothing is renewed, and no
+// answer shows anything about the name.
 func TestPrintedWordsAreNoCapabilities(t *testing.T) {
 	f := newFortress(t)
 	f.identity("b", "b/", "read,hold,break")

@@ -52,9 +52,9 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// execute runs one command and returns its exit code, and the signal that the
-// process is to die of instead; 0: none. A command whose answer nobody reads to the
-// end dies of SIGPIPE, without a word, as others do; but after its own cleaning up.
+// execute runs one command and returns its exit code, and the signal that the process
+// must die of instead; 0: none. A command whose standard output is closed dies of
+// SIGPIPE without a message, as other programs do, but only after its own clean-up.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (code int, death syscall.Signal) {
 	out := &output{Writer: stdout}
 	root := newRoot()

@@ -209,9 +209,8 @@ func signalOf(s string) syscall.Signal {
 	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG"))
 }
 
-// words is where run says what it has to say: never on the standard output,
-// which is the command's, and never so that it waits for a reader, who may be a
-// stopped terminal.
+// words is where run prints its messages: never on the standard output, which belongs
+// to the command, and never so that it waits for a reader, such as a stopped terminal.
 type words struct {
 	lines chan string
 	done  chan struct{}

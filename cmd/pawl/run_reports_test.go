@@ -146,9 +146,9 @@ func TestQuietSkip(t *testing.T) {
 	contains(t, s.want(0, "run", "a", "-n", "-E", "0", "--", "true").stderr, "a is held by somebody")
 }
 
-// What waits for its turn says that no server answers, that its place in the queue is
-// lost, and that all is well again. Nothing of it is told to a command that is
-// granted afterwards.
+// A run that waits for its turn reports that no server answers, that its place in the
+// queue is lost, and that a server answers again. A command that is granted afterwards
+// sees none of this.
 func TestWaitingRunReportsUnreachableServer(t *testing.T) {
 	for _, command := range []string{"run", "elect"} {
 		s := serve(t, "--store", "memory")

@@ -133,11 +133,11 @@ func TestRunAsksByTheChosenSignal(t *testing.T) {
 	}
 }
 
-// A command that ends behind a break by force has worked beside the next holder:
+// A command that ends after a break by force has worked beside the next holder:
 //
-//  1. Run is held up. Its lease is broken by force.
+//  1. Run is paused. Its lease is broken by force.
 //  2. The command ends by itself, with 0. The watcher knows of no loss.
-//  3. Run goes on, and hears of the command's end and of the break, in any order.
+//  3. Run goes on, and learns of the command's end and of the break, in any order.
 func TestBreakWhileRunIsStoppedOverridesExitCode(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for range testwait.Reps(5) {

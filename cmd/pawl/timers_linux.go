@@ -14,11 +14,11 @@ import (
 // of a busy server's processor time. No timer of ours is finer.
 const timerSlack = 1_000_000 // nanoseconds
 
-// setTimerSlack has this process begin anew with timerSlack, once: the runtime
-// starts the thread that matters before any code of ours, and nobody may change
-// another thread's slack without privileges. An exec keeps it, and the process
-// id. Where that fails, or the operator has PAWL_TIMER_SLACK=off, everything works as
-// well, at a higher price.
+// setTimerSlack makes this process exec itself with timerSlack, once. The runtime
+// starts the thread that matters before any of our code runs, and changing another
+// thread's slack needs privileges. An exec keeps the slack and the process id. If it
+// fails, or the operator has set PAWL_TIMER_SLACK=off, everything works at a higher
+// cost.
 func setTimerSlack() {
 	if os.Getenv("PAWL_TIMER_SLACK") == "off" {
 		return

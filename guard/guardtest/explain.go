@@ -29,11 +29,10 @@ func (o op) String() string {
 	return fmt.Sprintf("[%d,%d] %s, %v: %s", o.begin, o.end, doing, o.fence, o.outcome)
 }
 
-// explain returns nil when there is an order of the operations that keeps to
-// real time, in which every one is decided as its caller was told, and which
-// leads to the list and the mark that were found. An operation whose outcome is
-// unknown may have taken effect at any time after its beginning, or never; a
-// busy one did nothing.
+// explain returns nil if some order of the operations agrees with real time, gives
+// every operation the verdict that its caller received, and leads to the list and the
+// mark that were found. An operation whose outcome is unknown may have taken effect at
+// any time after its beginning, or never; a busy one did nothing.
 func explain(ops []op, list []string, mark guard.State) error {
 	e := explainer{list: list, mark: mark, seen: map[spot]bool{}}
 	for _, o := range ops {

@@ -128,9 +128,9 @@ func offsetsApart(ctx context.Context, r Resource) error {
 	return nil
 }
 
-// offsetsOnce: an answer gets lost, the holder repeats the same step, and it takes
-// effect once either way. At the first step of a key and at a later one, which
-// guards do differently.
+// offsetsOnce: an answer is lost, the holder repeats the step, and the step takes
+// effect once. It is tried at the first step of a key and at a later one, for which
+// guards differ.
 func offsetsOnce(ctx context.Context, r Resource) error {
 	if r.LoseAnswer == nil {
 		return errors.New("the resource offers no way to lose an answer, which is what offsets are for")

@@ -10,9 +10,9 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// patience is how long a claim may be held back by an open transaction before
-// the rule lets that transaction go on. Either order is right, so the length
-// only decides which of them is seen.
+// patience is how long a claim may wait for an open transaction before the test lets
+// that transaction go on. Either order is correct, so the length only decides which of
+// them is seen.
 const patience = 200 * time.Millisecond
 
 // openTransaction runs the race of a check that does not hold until the commit.

@@ -34,12 +34,14 @@ type undecided struct{ error }
 
 func (u undecided) Unwrap() error { return u.error }
 
-// ReportCancelledWaits has the connections that are made from c tell [Guard.InTx] when
-// a commit's wait for a synchronous standby was cancelled (pg_cancel_backend), which
-// PostgreSQL calls a success, with a warning: then its error is guard.ErrUnknown.
-// It is for the configuration of the guard's pool, before that is made, and leaves
-// c's OnNotice in force. [Guard.Claim] is told in any case, a Commit of the caller's
-// own, after [Guard.Enter], in none.
+// ReportCancelledWaits configures connections that are made from c to report when a
+// commit's wait for a synchronous standby was cancelled (pg_cancel_backend). PostgreSQL
+// calls such a commit a success, with a warning; [Guard.InTx] then returns
+// guard.ErrUnknown.
+//
+// Call it on the configuration of the guard's pool before the pool is made. It keeps
+// c's OnNotice. [Guard.Claim] notices such a wait without it; a Commit of the caller's
+// own, after [Guard.Enter], does not notice it even with it.
 func ReportCancelledWaits(c *pgx.ConnConfig) {
 	next := c.OnNotice
 	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
@@ -93,9 +95,9 @@ func commitReported(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// commitHeard commits the transaction of conn, and hears every word of the answer
-// itself: the driver shows a warning only to a handler that the pool was made with.
-// The driver's pgx.Tx does not learn that it has ended, so nobody may have it.
+// commitHeard commits the transaction of conn and reads the whole answer itself: the
+// driver passes a warning only to a handler that was set when the pool was made. The
+// driver's pgx.Tx does not learn that it has ended, so no caller may hold it.
 func commitHeard(ctx context.Context, conn *pgconn.PgConn) error {
 	out := conn.Frontend()
 	out.Send(&pgproto3.Query{String: "commit"})

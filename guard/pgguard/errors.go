@@ -26,10 +26,10 @@ const (
 )
 
 var (
-	// ErrBusy: another transaction is in the way. This one did nothing and its
-	// token was not judged; repeat it. The error wraps the database's:
-	// lock_not_available (55P03), serialization_failure (40001) or
-	// deadlock_detected (40P01).
+	// ErrBusy says that another transaction blocks this one. This one did nothing, and
+	// its token was not checked; repeat it. The error wraps the database's:
+	// lock_not_available (55P03), serialization_failure (40001) or deadlock_detected
+	// (40P01).
 	ErrBusy = errors.New("pgguard: another transaction is in the way, nothing was done")
 	// ErrNotInstalled: the guard's tables and functions do not exist, or not all
 	// that this version has, see [Guard.Install].

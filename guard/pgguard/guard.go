@@ -38,13 +38,14 @@ func (g Guard) Isolation(level pgx.TxIsoLevel) Guard {
 	return g
 }
 
-// Wait returns the guard with another bound, in whole milliseconds, on how long
-// an operation waits for work of other tokens, and for locks on the guard's tables
-// and rows, all together, before it fails with [ErrBusy]: 0 waits as long as the
-// context lets it. Without it, the database's lock_timeout holds, or 10 seconds
-// where there is none. A transaction of a holder whose fence is the mark already
-// waits for nobody but who locks the table pawl.guard against reading, and that
-// wait is bounded by the session's lock_timeout and the context alone.
+// Wait returns the guard with another bound, in whole milliseconds, on the time that an
+// operation waits for work of other tokens, and for locks on the guard's tables and
+// rows, all together, before it fails with [ErrBusy]. 0 waits until the context ends.
+// Without Wait the bound is the database's lock_timeout, or 10 seconds without one.
+//
+// A transaction whose fence equals the mark waits only for a session that locks the
+// table pawl.guard against reading. Only the session's lock_timeout and the context
+// bound that wait.
 func (g Guard) Wait(d time.Duration) Guard {
 	g.wait = &d
 	return g

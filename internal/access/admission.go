@@ -14,9 +14,9 @@ type Admission struct {
 	out    func(error)
 }
 
-// Register lets a caller stay until Leave. out is called, at most once and not by
-// the goroutine that is entering, when the policy changes so that it must go: with
-// ErrRevoked or ErrChanged. Errors: ErrRevoked, ErrCrowded.
+// Register admits a caller until Leave. When a change of the policy ends the admission,
+// out is called with ErrRevoked or ErrChanged, at most once and not by the goroutine
+// that registers. Errors: ErrRevoked, ErrCrowded.
 func (g *Gate) Register(c *Caller, stream bool, out func(error)) (*Admission, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

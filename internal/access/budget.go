@@ -20,10 +20,10 @@ const (
 	SmallMax = 4 << 10
 )
 
-// Bytes takes room for n bytes that a caller is about to send, and waits while
-// its identity, or all together, have too many under way. give returns the room;
-// giving twice is fine. Errors: ErrRevoked, ErrCrowded (n is more than there is
-// room for), and the context's.
+// Bytes takes room for n bytes that a caller is about to send. It waits while its
+// identity, or all together, have too many under way. give returns the room; calling it
+// twice is allowed. Errors: ErrRevoked, ErrCrowded (n is more than the total), and the
+// context's.
 func (g *Gate) Bytes(ctx context.Context, c *Caller, n int) (give func(), err error) {
 	return g.bytes.take(ctx, c, n)
 }
@@ -151,9 +151,9 @@ func (l *sharedBudget) forget(p *budgetShare) {
 	}
 }
 
-// serve gives room to the first of each identity in turn. An identity that has
-// all it may have is passed over; one that lacks the room of all is waited for, so
-// that the small do not keep the large out.
+// serve gives room to the first waiter of each identity in turn. It passes over an
+// identity that is at its own limit. It waits for one that lacks shared room, so that
+// small requests do not starve large ones.
 func (l *sharedBudget) serve() {
 	for passed := 0; passed < len(l.ring); {
 		p := l.ring[0]

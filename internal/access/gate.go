@@ -93,9 +93,9 @@ type Proof struct {
 	At time.Time
 }
 
-// Admit finds out who a caller is: by its credential if it presents one, and
-// otherwise by its certificate. Errors: ErrNoProof, ErrUnknown, ErrExpired. An error names
-// nothing of what was presented.
+// Admit identifies a caller: by its credential if it presents one, and otherwise by its
+// certificate. Errors: ErrNoProof, ErrUnknown, ErrExpired. An error repeats nothing of
+// what was presented.
 func (g *Gate) Admit(p Proof) (*Caller, error) {
 	c := &Caller{gate: g, Remote: p.Remote, at: p.At}
 	policy := g.policy.Load()

@@ -35,9 +35,9 @@ const (
 	RoleWaiting = "waiting"
 )
 
-// Role is RoleActive, RoleStandby while another server is the active one, or
-// RoleWaiting while this one knows of none: it may be about to take over, or has
-// not heard of its store yet.
+// Role is RoleActive, RoleStandby while another server is active, or RoleWaiting while
+// this server knows of no active one: it may be about to take over, or its store has
+// not answered yet.
 func (i Info) Role() string {
 	switch {
 	case i.Active:

@@ -111,9 +111,9 @@ func (c *Cell) askBy(ctx context.Context, x *call, weight int, make func(ref loc
 	}
 }
 
-// answerMax bounds how long a caller waits for what is decided to become final.
-// When the store has been silent for so long another server may be the active
-// one, and a promise made now would hardly outlive its way back.
+// answerMax bounds how long a caller waits for a decision to become final. When the
+// store has been silent for that long, another server may be active, and a promise made
+// now would have run out by the time it arrives.
 func (c *Cell) answerMax() time.Duration { return 2 * c.o.ActiveTTL }
 
 func (c *Cell) unanswered() *RefusedError {

@@ -22,9 +22,9 @@ func large(identity string) locktable.Acquire {
 	return a
 }
 
-// Large acquires of one identity, on however many streams and calls, take up so many
-// bytes and no more. Another identity has room for some when others have filled the
-// rest. All of it is free again when they are decided.
+// The bytes of waiting acquires of one identity are bounded, on any number of streams
+// and calls. Another identity has room for some when others have filled the rest. All
+// room is free again when they are decided.
 func TestIntakeBytesAreBounded(t *testing.T) {
 	in := newIntake()
 	one := large("")

@@ -9,9 +9,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// A clean stop waits for its store, but not for ever: five seconds for what was
-// sent, and as many for the end of the tenure. The next server takes over by
-// itself then.
+// A clean stop waits for its store for a bounded time: five seconds for what was sent,
+// and as many for the end of the tenure. After that the next server takes over by its
+// own wait.
 func TestStopWithoutAStoreIsBounded(t *testing.T) {
 	for what, sent := range map[string]bool{"nothing is on its way": false, "a grant is on its way": true} {
 		t.Run(what, func(t *testing.T) {

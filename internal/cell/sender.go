@@ -78,8 +78,8 @@ func (s Sender) Acquires(m *Message) []locktable.Acquire {
 }
 
 // finished is the number below which the table may forget requests before it has
-// decided this message's acquires. A number that one of them replaces must be known
-// until then: its place, or its lease, is taken from there.
+// decided this message's acquires. A request that one of them replaces must be kept
+// until then, since its place, or its lease, is taken from it.
 func (m *Message) finished() uint64 {
 	n := m.Finished
 	for i := range m.Acquires {

@@ -108,10 +108,10 @@ func (m *Message) Weight() int {
 	return n + 1
 }
 
-// Reserve blocks while far more is to be decided than a turn takes, and while its
-// identity alone has too many undecided commands, so that a sender that is too fast
-// blocks itself, and not the renewals behind it. The next Submit
-// uses the reserved weight, or CancelReservation returns it. False: ctx has ended.
+// Reserve blocks while far more waits to be decided than a turn takes, and while this
+// identity has too many undecided commands. So a sender that is too fast blocks itself,
+// and not the renewals of others. The next Submit uses the reserved weight, or
+// CancelReservation returns it. It returns false when ctx has ended.
 func (s *Stream) Reserve(ctx context.Context, weight int) bool {
 	if s.tenure == nil {
 		return true

@@ -27,9 +27,8 @@ type Traced struct {
 	Trace Trace
 }
 
-// traces are the acquires whose way through a tenure is noted. While there are
-// none, which is nearly always, a turn pays one look at a number, and no clock
-// is read.
+// traces are the acquires that are traced through a tenure. There are almost never any;
+// a turn then costs one read of a number, and no clock is read.
 type traces struct {
 	n    atomic.Int32
 	mu   sync.Mutex

@@ -14,8 +14,8 @@ import (
 // retryAfter is when an exhausted caller may ask again.
 const retryAfter = time.Second
 
-// OpenSession opens a session without a stream; ttl 0 is TTLDefault. The caller,
-// here and below, is who the context says (As). Errors are *RefusedError or the
+// OpenSession opens a session without a stream; ttl 0 is TTLDefault. The caller, here
+// and below, is the identity of the context (As). Errors are *RefusedError or the
 // context's.
 func (c *Cell) OpenSession(ctx context.Context, ttl time.Duration, label string) (session string, granted time.Duration, err error) {
 	id := drawID()

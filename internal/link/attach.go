@@ -154,9 +154,9 @@ func (s *Server) receive(st attachStream, door *streamCaller, out *outbox, greet
 	}
 }
 
-// further receives the rest of a greeting that names more than one message may. There
-// has to be room for all of it first, until give is called: a stream that had room for
-// a part would keep it from others who wait as well.
+// further receives the rest of a greeting that does not fit into one message. It
+// reserves room for all of it first, until give is called: a stream that had room for a
+// part would keep it from others that wait as well.
 func (d *streamCaller) further(st attachStream, h *linkpb.Hello) (give func(), err error) {
 	if h.Further == 0 {
 		return func() {}, nil

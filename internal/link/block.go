@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// BlockMax bounds how long a header block may take from its first frame to its
-	// last, blockFrames of how many frames it may consist, blockBytes their bytes.
-	// gRPC bounds none of them: HeaderMax is about what a block says, and one that
-	// says nothing, or is not over, is read on and on, before any credential.
+	// BlockMax bounds the time of a header block from its first frame to its last,
+	// blockFrames its frames, blockBytes their bytes. gRPC bounds none of them.
+	// HeaderMax bounds the content of a block; a block that has no content, or does not
+	// end, is read without limit, before any credential is checked.
 	BlockMax    = 10 * time.Second
 	blockFrames = 16
 	blockBytes  = 64 << 10

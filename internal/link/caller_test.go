@@ -188,9 +188,9 @@ func TestStreamNeedsCredential(t *testing.T) {
 	})
 }
 
-// A stream with the id of another identity's session is told that there is none,
-// and nothing that it sent along reaches the session: neither while its own
-// stream is up nor when that is away.
+// A stream with the id of another identity's session is answered as if there were none.
+// None of its requests reaches the session, whether the session's own stream is
+// connected or not.
 func TestSessionOfOtherIdentityIsNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWith(t, false, Options{Gate: access.NewGate(policyOf(t, people()))})

@@ -6,9 +6,9 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// A cancel does not wait behind acquires. So a request that waited, is asked
-// again on a new stream and is then given up may be cancelled before it comes:
-// it must not stand in line again, and be granted to nobody.
+// A cancel does not wait behind acquires. So a request that waited, is repeated on a
+// new stream and is then given up may be cancelled before the repeat arrives. The
+// repeat must not enter the queue again and be granted to no one.
 func TestCancelOvertakesRepeatedRequest(t *testing.T) {
 	table, now, d := New(bounds.DefaultLimits), Now{}, &Decided{}
 	table.Found("c", make([]byte, 32), d)

@@ -9,9 +9,9 @@ import (
 // end. They are freed in portions, and must not be walked through in one.
 const changedMax = 64
 
-// changes tells the names that an event, which was not applied yet, is about. How
-// long a holder has left is the count of this server and in no record: that a session
-// is silent, was heard or has another TTL changes nothing here.
+// changes returns the names that an event concerns which has not been applied yet. The
+// remaining time of a holder is this server's own count and in no record: records that
+// a session is silent, was heard or has another TTL change no listing.
 func (t *Table) changes(d *Decided, e *recordpb.Event) {
 	switch e.Kind {
 	case recordpb.Kind_KIND_GRANTED:

@@ -6,9 +6,9 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// Thousands of shared waiters, all of them held up at a second name by one that
-// they may not pass. Each further one, and whatever happens to the first name,
-// must not walk their queue for each of them: that took minutes, for everybody.
+// Thousands of shared waiters are all blocked at a second name by a waiter that they
+// may not pass. A further waiter, or a change of the first name, must not walk their
+// queue for each of them: that took minutes and blocked the cell.
 func TestManySharedWaitersStayCheap(t *testing.T) {
 	const crowd = 4000
 	table, now, d := New(bounds.DefaultLimits), Now{}, &Decided{}

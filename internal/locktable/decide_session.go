@@ -91,15 +91,15 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 }
 
 // overtaken reports whether a greeting is older than something that its session has
-// asked for. Generations are in no record, so after a take-over they cannot tell:
+// requested. Generations are in no record, so they do not show that after a take-over:
 //
 //  1. A client greets standby B, gives that attempt up, and attaches to A again.
 //  2. A grants it a lease under a new number, and renews its session.
 //  3. B takes over. The greeting of 1 arrives. It names that lease neither as held
 //     nor as wanted, and would release it while its holder trusts it (I5).
 //
-// A lease that the client trusts is one that a greeting names, or was asked for after
-// the greeting, under a number that the greeting calls the next or a higher one.
+// The client trusts a lease if a greeting names it, or if it was requested after the
+// greeting, under the number that the greeting states as the next, or a higher one.
 func (c *Attach) overtaken(s *session) bool {
 	if c.Next == 0 {
 		return false

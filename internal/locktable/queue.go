@@ -12,9 +12,8 @@ import (
 // waiter is an acquire that waits for its turn, in the queue of each of its
 // names at the same place.
 type waiter struct {
-	// ref is nil while the session's stream is detached, or the connection of a
-	// request without one has ended: the waiter then keeps its place and is passed
-	// over.
+	// ref is nil while the session's stream, or the connection of a request without a
+	// stream, is detached. The waiter then keeps its place and is passed over.
 	ref   Ref
 	place Place
 	locks []*lock
@@ -129,9 +128,9 @@ func (t *Table) removeWaiter(now Now, w *waiter, d *Decided) {
 	t.serve(now, nil, d, locks...)
 }
 
-// removeWaiters removes waiters, all of them before any other is served: one of them
-// could be next in line behind another. The latest leave first, which moves the
-// fewest.
+// removeWaiters removes waiters, all of them before any other is served, since one of
+// them could be next in a queue behind another. It removes the latest first, which
+// moves the fewest.
 func (t *Table) removeWaiters(now Now, all []*waiter, d *Decided) {
 	for _, w := range slices.Backward(all) {
 		t.unjoin(w)

@@ -7,39 +7,38 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// A client may ask for another TTL with any renewal. What its answer says is what
-// that renewal is good for, counted from its sending; every promise ever given
-// holds, whatever is asked for later. A tenure that comes gives a session that
-// is not silent what the log has for its TTL, and so the log must at no moment
-// have less than the longest promise that is running.
+// A client may ask for another TTL with any renewal. The answer states the TTL that
+// this renewal is good for, counted from its sending. Every promise holds, whatever is
+// asked for later. The next tenure gives a session that is not silent the TTL in the
+// log. So the log must never have a lower TTL than the longest promise that still runs.
 //
-// A higher TTL is logged when it is asked for. The answer waits for the record,
-// as every renewal's does for all records of its session:
+// A higher TTL is logged when it is asked for. The answer waits for the record, as
+// every renewal's answer waits for all records of its session:
 //
 //  1. The holder, promised 2 s, asks for 10 s. The server logs 10 s.
-//  2. A take-over before the record is durable: the next server gives 2 s, and
-//     the holder, unanswered, counts on no more.
-//  3. One after it, with or without the answer: 10 s are given.
+//  2. If a take-over comes before the record is durable, the next server gives 2 s. The
+//     holder has no answer, and counts on no more.
+//  3. If it comes later, with or without the answer, the next server gives 10 s.
 //
-// A lower TTL is promised from the renewal on that asks for it, and is logged
-// when the last promise above it has run out:
+// A lower TTL is promised from the renewal on that asks for it. It is logged when the
+// last promise above it has run out:
 //
-//  1. The holder, promised 10 s at time 0, asks for 2 s at time 1: it is answered
-//     2 s, and may count on 10 s from time 0 all the same.
-//  2. A take-over at time 3: the log still has 10 s, and they are given again.
-//     With 2 s in the log the next server would end the session at time 5.
-//  3. At time 10 nothing above 2 s is running, and 2 s are logged.
+//  1. The holder, promised 10 s at time 0, asks for 2 s at time 1. The answer says 2 s,
+//     but the holder may count on 10 s from time 0.
+//  2. A take-over at time 3 finds 10 s in the log and gives them again. With 2 s in
+//     the log the next server would end the session at time 5.
+//  3. At time 10 no promise above 2 s runs, and 2 s are logged.
 //
-// What is asked for and not yet logged is forgotten by a take-over. A client on a
-// stream asks again in its greeting; one without is told the higher TTL with its
-// next answer. Two that lower in steps, from 10 s to 5 s to 2 s, wait for the
-// promises of 5 s as well: deadline bounds all that was ever promised.
+// A take-over forgets a TTL that was asked for and not yet logged. A client on a stream
+// asks again in its greeting; a client without one sees the higher TTL in its next
+// answer. A TTL that is lowered in steps, from 10 s to 5 s to 2 s, also waits for the
+// promises of 5 s: deadline bounds all that was ever promised.
 //
-// Messages of a stream arrive in order, those of an older one are not heard. One
-// that is sent twice is told by its number: it must not ask again for what was
-// given up since. Without a stream there is no number, and a late repeat asks
-// anew. It harms nobody: a raise is only longer, and a lower TTL waits for what
-// was promised.
+// Messages of a stream arrive in order, and those of an older stream are ignored. A
+// message that is sent twice is recognized by its number: it must not ask again for a
+// TTL that was given up since. Without a stream there is no number, and a late repeat
+// asks again. That does no harm: a raise only lasts longer, and a lower TTL waits for
+// what was promised.
 
 // wantedTTL tells what is wrong with the TTL that a renewal asks for; 0: with
 // none.

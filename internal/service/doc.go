@@ -9,13 +9,12 @@
 //
 // It promises:
 //
-//   - A context that does not say who asks is refused where anybody has to prove
-//     anything.
+//   - A context without a caller is refused where there is an auth file.
 //   - The identity in a command is the caller's, whatever the front put there.
 //   - Several names need the right on each of them. A refusal shows the holder
 //     only to those who may read the name. A listing holds what may be read, and
-//     its pages tell nothing of the rest.
-//   - What was done or denied is noted with the audit log.
+//     its pages show nothing of the rest.
+//   - Every request that was carried out or denied has its record in the audit log.
 //
 // It decides nothing about leases.
 package service

@@ -119,10 +119,9 @@ func (d *Service) May(ctx context.Context, verb string, r access.Right) error {
 	return nil
 }
 
-// Bytes waits until so many bytes of the caller's request may be read, and
-// Decoding until they may be decoded: both before anything of them is known, so
-// no identity keeps the others from their turn. The errors are *cell.RefusedError,
-// or the context's.
+// Bytes waits until a number of bytes of the caller's request may be read, and Decoding
+// until they may be decoded. Both come before the request's content is known, so that
+// no identity delays others. The errors are *cell.RefusedError, or the context's.
 func (d *Service) Bytes(ctx context.Context, n int) (give func(), err error) {
 	c, err := d.gate.From(ctx)
 	if err == nil {
@@ -245,9 +244,9 @@ func (d *Service) Release(ctx context.Context, lease string) error {
 	return a.finish("done", err)
 }
 
-// Acquire asks for a lease of names that the caller may hold. It ends when the
-// caller is not allowed the same any more, be it a single try, which may stand in line
-// while the store is slow; a wait also ends with its certificate.
+// Acquire requests a lease of names that the caller may hold. It ends when the caller's
+// rights change. That goes for a single try, too, which may wait in the queue while the
+// store is slow. A wait also ends with the caller's certificate.
 func (d *Service) Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error) {
 	a, ctx, err := d.begin(ctx, "acquire", r.Names...)
 	if err != nil {

@@ -299,11 +299,10 @@ func (m *Machine) unreached() {
 	}
 }
 
-// up notes that a server has welcomed us. What failed before a tenure began is no
-// reason for pauses after its end, however soon that comes: servers that are
-// restarted one after the other live shortly, and their clients are not to blame.
-// Tenures take their time, and in each of them a server that hangs up on us again
-// and again is met with the growing pause.
+// up notes that a server has welcomed us. Failures before a tenure began cause no
+// pauses after its end, however soon that comes: when servers are restarted one after
+// the other, each lives only briefly, and their clients are not at fault. A server that
+// hangs up on us again and again within one tenure meets the growing pause.
 func (m *Machine) up(epoch uint64) {
 	l := &m.conn
 	if epoch > l.epoch {

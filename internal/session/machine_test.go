@@ -66,9 +66,9 @@ func TestAcquireBeyondNumberWindowIsRefused(t *testing.T) {
 	}
 }
 
-// What becomes due within a moment is done then. Close was late otherwise, when
-// something else (a retry that was due) woke the loop shortly before its time was
-// up; and so was the end of a lease.
+// Work that becomes due within a moment is done at once. Otherwise Close was late when
+// something else (a retry that was due) woke the loop shortly before its time, and so
+// was the end of a lease.
 func TestNearlyDueWorkIsDoneAtOnce(t *testing.T) {
 	const soon = 300 * time.Microsecond
 	settings := ofTwo()

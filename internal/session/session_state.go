@@ -130,9 +130,9 @@ func (m *Machine) learnCell(w *linkpb.Welcome) {
 	}
 }
 
-// lose ends the session: every lease of it is over, now and for good, and what
-// still waits begins anew in another session. giveUp: the server may not know
-// yet, and is told at the next contact, before anything new is asked.
+// lose ends the session: all its leases are over for good, and requests that still wait
+// start again in another session. giveUp says that the server may not know yet; it is
+// told at the next contact, before any new request.
 func (m *Machine) lose(why *Cause, giveUp bool) {
 	if giveUp {
 		m.dead = append(m.dead, m.id)

@@ -8,9 +8,9 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// drawHangUps has some callers without a stream cut the connections on which they
-// wait, as a proxy's time-out does, and has some quiet requests be hung up on instead
-// of cancelled. In some worlds there are more such callers, who stand behind each other.
+// drawHangUps makes some callers without a stream cut the connections on which they
+// wait, as a proxy's time-out does. It makes some quiet requests hang up instead of
+// cancelling. In some worlds there are more such callers, which wait behind each other.
 func drawHangUps(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeHangUps))
 	if p.Full {

@@ -10,10 +10,10 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Quiet is one request for names that few others ask for, so that nothing but the end
-// of those before it can have it served: a wake-up that is lost is not made good by the
-// next request. It is asked of the server that is active then, without a stream, for a
-// lease that has a session to itself.
+// Quiet is one request for names that few others ask for. Only the end of earlier
+// holders and waiters can have it served, so a lost wake-up is not made up for by the
+// next request. It goes to the server that is active then, without a stream, for a
+// lease with a session of its own.
 type Quiet struct {
 	At    time.Duration
 	Names []string
@@ -29,9 +29,10 @@ type Quiet struct {
 	Hold time.Duration
 }
 
-// drawQuiet draws a few groups of such requests for some worlds: shared leases, slots
-// and several names at once, of which some are given up while they wait. In rare worlds
-// it draws thousands whose sessions all end at once, and others that wait behind them.
+// drawQuiet draws a few groups of quiet requests for some worlds: for shared leases,
+// slots and several names at once, some of them given up while they wait. In rare
+// worlds it draws thousands whose sessions all end at once, and others that wait behind
+// them.
 func drawQuiet(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeQuiet))
 	if p.Full || p.Modes != nil && p.Modes.Row {

@@ -231,9 +231,9 @@ func (r *referee) quit(s *server, why error) {
 	}
 }
 
-// before: what lands now was decided before the tenure was claimed that a
-// roll-back has lost since. It lands late, and its server tells nobody; see
-// kvlog on what remains.
+// before marks a batch that was decided before a tenure was claimed which a roll-back
+// has lost since. It lands late, and its server answers no one; see
+// docs/internals/set-back.md.
 func (r *referee) before() bool {
 	lost, ok := r.deposed[r.tenure]
 	return ok && r.ledger.at < lost

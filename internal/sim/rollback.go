@@ -104,9 +104,9 @@ func (p *Plan) setBackATakeOver(r *rand.Rand) {
 	}
 }
 
-// oneOfLongPatience has the first server's active-ttl be three times that of the
-// others, in some worlds. If they went by their own, they would have taken over, and
-// the store be set back, while the first one still believes in its tenure.
+// oneOfLongPatience makes the first server's active-ttl three times that of the others,
+// in some worlds. If the others went by their own, one could take over, and the store
+// be set back, while the first server still trusts its tenure.
 func (p *Plan) oneOfLongPatience(back, away *time.Duration) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeActiveTTLs))
 	if r.IntN(2) > 0 {

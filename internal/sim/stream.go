@@ -14,10 +14,10 @@ import (
 	"github.com/pawlproject/pawl/internal/wire"
 )
 
-// stream is one client's connection with one server process, and the server's end of
-// it. What goes one way arrives in order or not at all, and the end of a connection
-// comes behind all that was sent on it. A greeting may take long: it may reach its
-// server after the client has given it up, and been elsewhere.
+// stream is one client's connection to one server process, with the server's end of it.
+// Messages in one direction arrive in order or not at all, and the end of a connection
+// arrives after everything that was sent on it. A greeting may be slow: it may reach
+// its server after the client has given it up and been at another server.
 type stream struct {
 	world      *World
 	client     *client

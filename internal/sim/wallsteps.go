@@ -14,9 +14,9 @@ type WallStep struct {
 
 const allServers = -1
 
-// drawWallSteps has wall clocks jump forward and back in some worlds. Where the store is
-// set back they all jump forward together, since tokens are promised only if no wall
-// clock is behind that of the lost grants (I1).
+// drawWallSteps makes wall clocks jump forward and back in some worlds. Where the store
+// is set back they all jump forward together, since rising tokens are promised only if
+// no wall clock is behind that of the lost grants (I1).
 func drawWallSteps(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeWallSteps))
 	if r.IntN(6) > 0 {

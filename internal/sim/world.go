@@ -62,10 +62,10 @@ type Result struct {
 // Tally counts what a world saw, to tell whether it tried anything.
 type Tally struct {
 	Events, Grants, Expiries, Tenures, Refusals, Effects, Rollbacks, TTLs uint64
-	// Observed counts what observers were told, Exhausted refusals for want of
-	// room, Overruns moments at which a holder whose clock runs too slow believes in
-	// what it has lost, Late grants that landed after a roll-back and were decided
-	// before what it lost.
+	// Observed counts answers to observers. Exhausted counts refusals for want of room.
+	// Overruns counts moments at which a holder whose clock runs too slow trusts a
+	// lease that it has lost. Late counts grants that landed after a roll-back and were
+	// decided before what it lost.
 	Observed, Exhausted, Overruns, Late uint64
 	// Spared counts renewals that were answered while a record could not be written
 	// for want of room.

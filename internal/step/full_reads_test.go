@@ -15,9 +15,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// What is told of names on a full store is what a server would tell that had read the
-// durable log and nothing else, whatever was decided beyond it. Clients come and go,
-// hold, let go and are broken, in an order of chance.
+// Answers about names on a full store are those of a server that has read only the
+// durable log, whatever was decided beyond it. Clients come and go, acquire, release
+// and are broken, in random order.
 func TestReadsOnFullStoreShowDurableState(t *testing.T) {
 	pages, refused, observed := 0, 0, 0
 	for seed := range uint64(300) {

@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// While the store is silent, decided events add up. Callers that acquire with large values
-// and release again, as a cancel does without an answer to the acquire, are held back
-// before very many bytes wait to be sent. They go on when the store does.
+// While the store is silent, decided events pile up. Callers that acquire with large
+// values and release again are delayed before too many bytes wait to be sent (a cancel
+// before the answer does the same). They go on when the store does.
 func TestUnsentEventBytesAreBounded(t *testing.T) {
 	s := &stepper{t: t, wall: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.run("begin")

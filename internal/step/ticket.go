@@ -10,9 +10,9 @@ import (
 
 const ticketLen = 16 + 16
 
-// Ticket writes the place in a queue of a session's request so that only the
-// cell can have written it, and nobody can stand in front with it a second time:
-// a request's number is used once.
+// Ticket writes the place in a queue of a session's request. Only the cell can make a
+// valid ticket, and no client can use one twice to get in front: a request's number is
+// used once.
 func Ticket(secret []byte, session locktable.ID, number uint64, p locktable.Place) []byte {
 	b := make([]byte, 16, ticketLen)
 	binary.BigEndian.PutUint64(b, p.Epoch)

@@ -25,9 +25,9 @@ type Droppable interface {
 	Gone(a locktable.Answer) bool
 }
 
-// dropGone drops answers whose receivers are gone, when very many wait: a store may
-// be silent or full for long, and a client that is not answered asks again. It looks through
-// all of them when they have doubled.
+// dropGone drops answers whose receivers are gone, when very many wait: a store may be
+// silent or full for long, and a client without an answer asks again. It scans all
+// answers when their number has doubled.
 func (c *Core) dropGone() {
 	if c.waiting <= c.dropAbove {
 		return

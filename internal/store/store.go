@@ -83,9 +83,9 @@ type Tenure interface {
 	Usage(ctx context.Context) (Usage, error)
 	// Lost is closed when the tenure seems over: a hint, never evidence.
 	Lost() <-chan struct{}
-	// Resign ends the tenure in favour of nobody, so that a standby need not
-	// wait. Whatever its outcome, the tenure gives no sign of life any more:
-	// call it when done with a tenure, for any reason.
+	// Resign ends the tenure without a successor, so that a standby need not wait.
+	// Whatever its outcome, the tenure gives no sign of life any more: call it when
+	// done with a tenure, for any reason.
 	Resign(ctx context.Context) error
 }
 

@@ -24,9 +24,9 @@ const StartMax = time.Minute
 
 // Options say what server to start; the zero value is right for tests.
 type Options struct {
-	// Bin is the folder of initdb and postgres. Empty: the one that the environment
-	// names ([BinEnv]), else the newest below the usual folders of the
-	// distributions, else what PATH has.
+	// Bin is the folder of initdb and postgres. If it is empty, the folder is the one
+	// in the environment ([BinEnv]), else the newest below the usual folders of the
+	// distributions, else that in PATH.
 	Bin string
 	// Durable keeps fsync on, as for a benchmark.
 	Durable bool

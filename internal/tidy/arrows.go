@@ -81,9 +81,9 @@ var rooms = []room{
 	{dir: "tools"},
 }
 
-// wordsOnly are arrows for words alone: the fronts speak of reasons and limits
-// as the lock table does and must not decide; the trust window computes with
-// readings and must not take one.
+// wordsOnly are imports of names only: the fronts use the lock table's reasons and
+// limits and must not decide; the trust window computes with readings and must not take
+// one.
 var wordsOnly = []struct {
 	from []string
 	to   string

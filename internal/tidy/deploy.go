@@ -26,9 +26,9 @@ func metricKinds(doc string) map[string]string {
 	return kinds
 }
 
-// misasked says what is wrong with an expression for Prometheus: a metric that is
-// not there, one that is asked for as if it were of another kind, or none at all.
-// Only `up` is known of those that are not ours.
+// misasked says what is wrong with an expression for Prometheus: an unknown metric, a
+// metric used as if it were of another kind, or no metric at all. Of metrics that are
+// not ours it only knows `up`.
 func misasked(expr string, kinds map[string]string) (wrong []string) {
 	names := ourMetric.FindAllString(expr, -1)
 	if len(names) == 0 && !strings.HasPrefix(expr, "up{") {

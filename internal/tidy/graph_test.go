@@ -24,9 +24,8 @@ var users = []struct {
 	{name: "pgguard", module: "guard/pgguard", with: []string{"guard"}, imports: modulePath + "/guard/pgguard"},
 }
 
-// TestUsersModules builds each user's program and compares its module graph
-// with the recorded one: a required module raises the versions of those who
-// requires us, compiled or not.
+// Each user's program builds, and its module graph is the recorded one: a required
+// module raises the versions of all that require us, even if nothing of it is compiled.
 func TestUsersModules(t *testing.T) {
 	tree := load(t)
 	for _, user := range users {

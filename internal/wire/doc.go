@@ -1,13 +1,13 @@
-// Package wire is the link's language without its connections: what a client's message
-// means as commands to the cell, and what the cell's answers are as messages to a
+// Package wire translates the link's messages without its connections: a client's
+// message into commands to the cell, and the cell's answers into messages to a
 // client. It reads no clock, starts no goroutine and knows no rights.
 //
 //	session ──► ClientMessage ─ ─ ─ connection ─ ─ ─ ► Sort ──► cell.Message ──► cell
 //	session ◄── ServerMessage ◄─ ─ ─ connection ─ ─ ─ ─ Packer ◄── answers ◄────── cell
 //
-// It promises that what one version of ours writes the next one reads, and that a
+// It promises that each version reads messages of the one before, and that a
 // message which this package has checked is within its bounds.
 //
-// It does not check rights: the link does
-// (package access), and the lock table says what is valid.
+// It does not check rights: the link does (package access). Nor does it check what a
+// request asks for: the lock table does.
 package wire

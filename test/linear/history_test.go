@@ -21,9 +21,9 @@ const (
 	// by an operator.
 	verbClose
 	verbEnd
-	// verbDeadline: from now on a lease may end without its holder, since its
-	// local deadline has passed; verbLost: a client has noticed that its session is
-	// over.
+	// verbDeadline says that a lease may end without its holder from now on, since its
+	// local deadline has passed. verbLost says that a client has noticed that its
+	// session is over.
 	verbDeadline
 	verbLost
 )

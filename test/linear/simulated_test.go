@@ -12,9 +12,9 @@ import (
 
 var simulated = flag.Int("simulated", 300, "how many simulated worlds, from the first seed on")
 
-// simHistory is what was asked and told in the simulated world of a seed; none
-// when its store is set back, since what is lost then was told, and when clocks
-// run worse than what is promised for.
+// simHistory returns the calls and answers of the simulated world of a seed. It returns
+// none when the store is set back, since answers are lost then, and none when clocks
+// drift more than the guarantees allow.
 func simHistory(seed uint64) ([]record, *sim.Failure) {
 	p := sim.Draw(seed)
 	r, acts := sim.Record(p)

@@ -15,9 +15,9 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// A holder that slept past its lease comes back and finishes what it began; and
-// so does a script that never heard of leases. In real life the fences come from
-// two leases, by their method Fence.
+// A holder that slept past its lease comes back and finishes its work, and so does a
+// script without leases. In real programs the fences come from two leases, by their
+// method Fence.
 func Example() {
 	ctx := context.Background()
 	dsn, err := createDatabase(ctx, server, "example")

@@ -4,9 +4,9 @@ package postgres
 
 import "testing"
 
-// What the guide says of migrations and seeds on enforced tables. Changes of the table
-// pass; a write needs a fence, or a transaction of the table's own role that lifts the
-// rule, which lets nobody else in meanwhile.
+// The guide's rules for migrations and seeds on enforced tables hold. A change of the
+// table passes. A write needs a fence, or a transaction of the table's own role that
+// lifts the rule; no other transaction can write meanwhile.
 func TestMigrations(t *testing.T) {
 	d := fresh(t)
 	d.mustExec(t, `create table ledger (id int primary key, n int); insert into ledger values (1, 1);

@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// The guards that one writes first. Each test shows what is wrong with one of
-// them and, on the same steps, what pawl.enter does. Session old acts under
-// token 5, session next under 6; what must never happen is that old commits after
-// new did.
+// Simple guards that fail. Each test shows what is wrong with one of them and, on the
+// same steps, what pawl.enter does. Session old acts under token 5, session next under
+// 6. old must never commit after next has.
 
 // naive makes a mark of 5 for a guard of one's own, and for ours.
 func naive(t *testing.T) (d *database, old, next *session) {

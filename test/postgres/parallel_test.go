@@ -15,8 +15,8 @@ import (
 	"github.com/pawlproject/pawl/guard/pgguard"
 )
 
-// The transactions of one holder are open at once, as many as there are connections; a
-// claim comes through while the old holder goes on beginning new ones; and afterwards
+// One holder has as many open transactions as there are connections, and keeps
+// beginning new ones. A claim of the next holder succeeds all the same, and afterwards
 // none of them commits.
 func TestManySharers(t *testing.T) {
 	const sharers = 30

@@ -10,15 +10,15 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// A transaction under one snapshot may raise the mark only where it sees all that the
-// holders before it did. What commits after its snapshot is of one of two kinds: it
-// had no number when the snapshot was taken, or it had one and was in progress.
+// A transaction with a single snapshot may raise the mark only if it sees all work of
+// the holders before it. A transaction that commits after the snapshot had no number
+// when the snapshot was taken, or it had one and was in progress.
 //
 //  1. A holder under token 5 is inside the guard and has a number.
 //  2. Another transaction begins later and commits, or does not.
 //  3. The next holder takes its snapshot, and waits for the first to raise the mark
 //     to 6.
-//  4. The first commits: the snapshot of the next is too old.
+//  4. The first commits: the next holder's snapshot is too old.
 func TestRaiseRefusedWhenHolderCommitsAfterSnapshot(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		for what, inProgress := range map[string]bool{"no number yet": false, "in progress": true} {

@@ -12,9 +12,9 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-// Where a stricter level is the database's default, which the guard is not told, a
-// transaction is under the mark or refused all the same, raises it without a claim, and
-// holds the next claim up until it is over.
+// The database's default is a stricter level, of which the guard is not told. A
+// transaction is still inside the guard or refused, raises the mark without a claim,
+// and blocks the next claim until it ends.
 func TestDatabasesOwnLevel(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		setup := fresh(t)

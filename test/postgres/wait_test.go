@@ -30,9 +30,9 @@ var inTheWay = map[string][]string{
 	"the mark changed by hand":    {`update pawl.guard set raised = now()`},
 }
 
-// Whatever is in the way, a claim is told so when its wait has passed, is told who it
-// is, and changes nothing. Each wait is 1 ms, and what waits without a bound meets the
-// end of the test's context.
+// Whatever blocks a claim, the claim fails when its wait has passed, names the blocker,
+// and changes nothing. Each wait is 1 ms; a wait without a bound lasts until the end of
+// the test's context.
 func TestClaimWaitIsBounded(t *testing.T) {
 	for what, statements := range inTheWay {
 		t.Run(what, func(t *testing.T) {

@@ -154,9 +154,8 @@ func TestSequenceOverflow(t *testing.T) {
 	}
 }
 
-// setSequence changes how many children a node is thought to have had, in the
-// newest snapshot of a server that is down: a header, the nodes, and a checksum
-// of all before it.
+// setSequence changes a node's count of children in the newest snapshot of a stopped
+// server. The snapshot is a header, the nodes, and a checksum of all before it.
 func setSequence(t *testing.T, dir, node string, n int32) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "snapshot.*"))

@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// C54: the store takes its time with every write and none with a read, and the server
-// dies the moment that the answer to an acquire has left it. What was answered is in
-// the store: the next server finds it, under the same token.
+// C54: the store is slow with every write and fast with reads, and the server dies at
+// the moment that the answer to an acquire has left it. The lease that was answered is
+// in the store: the next server finds it, under the same token.
 func TestAnsweredIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)

@@ -92,9 +92,9 @@ const (
 	grantsBetween = 50
 )
 
-// Of two servers the active one ends, and is started again to stand by, again and
-// again. Its clients are with the other one as soon as that has noticed, the last
-// time as the first.
+// Of two servers the active one ends and is started again as the standby, again and
+// again. Its clients go on at the other server as soon as that takes over, in the last
+// round as fast as in the first.
 func TestTakeOversInARow(t *testing.T) {
 	for way, to := range map[string]struct {
 		end  func(instance)

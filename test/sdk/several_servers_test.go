@@ -26,10 +26,10 @@ type wallClock struct {
 
 func (w *wallClock) Wall() time.Time { return w.Clock.Wall().Add(time.Duration(w.off.Load())) }
 
-// C23: somebody sets the server's wall clock an hour ahead, an hour back, and
-// years, while a lease is held and while one runs out. What remains is told within
-// the TTL at any time; nothing ends early or late; tokens rise, and nobody waits
-// for the clock, over a restart too.
+// C23: the server's wall clock is set an hour ahead, an hour back, and by years, while
+// a lease is held and while one runs out. The remaining time that is shown is always
+// within the TTL. No lease ends early or late. Tokens rise, and no caller waits for the
+// clock, over a restart too.
 func TestServerWallClockStep(t *testing.T) {
 	const ttl = 3 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -213,10 +213,10 @@ func TestServersAgreeOnHolder(t *testing.T) {
 	})
 }
 
-// C89: of two servers the active one is cut off from the store with sessions in its
-// hands, some alive and some dead, for longer than they last. It can neither end one
-// nor keep one alive: what it is asked it does not answer, and what becomes of them
-// is the other one's to say.
+// C89: of two servers the active one is cut off from the store for longer than its
+// sessions last, some of which are alive and some dead. It can neither end a session
+// nor keep one alive: it answers no request, and the other server decides about the
+// sessions.
 func TestPartitionedServerDecidesNothing(t *testing.T) {
 	const ttl = 6 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -271,10 +271,10 @@ func TestPartitionedServerDecidesNothing(t *testing.T) {
 	})
 }
 
-// C88: an operator breaks the lease that was looked at, while its holder lets go and
-// the next one is granted the name. What was named is ended or is over already; the
-// next holder's lease is another one, and is left alone. Where a client calls from
-// plays no part.
+// C88: an operator breaks the lease that it has listed, while its holder releases it
+// and the next one is granted the name. The named lease is ended, or is over already;
+// the next holder's lease has another token and stays. It does not matter from where a
+// client calls.
 func TestBreakSparesNextHolder(t *testing.T) {
 	const ttl = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -125,9 +125,9 @@ func (w *tolled) SendMsg(m any) error {
 	return w.ServerStream.SendMsg(m)
 }
 
-// C12: the server answers one renewal with an error, whichever, and is well again.
-// The renewals go on, what was held is held, the client's next acquires and the
-// next client's work at once.
+// C12: the server answers one renewal with an error, any error, and then works again.
+// Renewals go on, leases stay held, and the client's next acquires and the next
+// client's succeed at once.
 func TestOneErrorDoesNotEndRenewals(t *testing.T) {
 	const ttl = 3 * time.Second
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
@@ -185,9 +185,9 @@ func TestPersistentErrorsAreReported(t *testing.T) {
 	})
 }
 
-// C87: ten thousand acquires are given up while the store takes no write. What was
-// never granted neither stops the next grant, nor holds anything, nor makes a token
-// come twice.
+// C87: ten thousand acquires are given up while the store takes no write. They were
+// never granted: they neither block the next grant, nor hold anything, nor make a token
+// repeat.
 func TestAbandonedAcquiresOnBlockedStoreLeaveNothing(t *testing.T) {
 	const ttl, callers, each = 10 * time.Second, 20, 500
 	synctest.Test(t, func(t *testing.T) {

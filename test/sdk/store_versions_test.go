@@ -147,10 +147,10 @@ func readKept(t *testing.T) (k kept) {
 	return k
 }
 
-// C76: a store that an earlier version wrote, byte by byte as it left it. This one
-// finds every key and reads every record: what was held is held, under the same
-// tokens, by clients that know its ids, and excludes new callers. A change of how
-// a name, a key or a record is written finds out here, and makes a new format.
+// C76: this version goes on with a store as an earlier version left it, byte by byte.
+// It finds every key and reads every record. Leases are held under the same tokens, by
+// clients that know their ids, and exclude new callers. A change of how a name, a key
+// or a record is written fails here, and needs a new format.
 func TestStoreOfEarlierVersionIsRead(t *testing.T) {
 	if *keep {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// C90: somebody deletes all that a cell keeps under its running server. It says so,
-// in its status too, and goes on with a cell of another id; holders are told, the
-// name can be had, and the token is above those that are forgotten.
+// C90: all keys of a cell are deleted under its running server. It reports that, in its
+// status too, and goes on with a cell of another id. Holders learn of it, the name can
+// be acquired, and the token is above the lost ones.
 func TestWipedStoreMakesNewCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCast(t)

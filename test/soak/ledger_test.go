@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Each history tells of lease 5 of "a", asked for when 4 had been acknowledged,
-// and of what else was seen. A checker that has caught no planted fault is no
-// checker.
+// Each history has lease 5 of "a", requested when 4 had been acknowledged, and other
+// observations. A checker that has caught no planted fault is no checker.
 func TestLedgerFindsPlantedFaults(t *testing.T) {
 	const s = time.Second
 	held := func(tokens ...uint64) map[string][]uint64 { return map[string][]uint64{"a": tokens} }

@@ -61,9 +61,8 @@ func resource(d *database) guardtest.Resource {
 	}
 }
 
-// busy names the one thing that a transaction can meet before it enters: a new
-// connection asks for the journal's mode, and answers busy while another one
-// commits.
+// busy is the one case in which a transaction is refused before it enters: a new
+// connection queries the journal mode, and gets busy while another one commits.
 func busy(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == 5 {
 		return fmt.Errorf("%w: %w", sqlguard.ErrBusy, err)

@@ -16,9 +16,9 @@ import (
 	"github.com/pawlproject/pawl/guard/sqlguard"
 )
 
-// The two journals of SQLite lock differently: with the write-ahead log readers
-// and the writer go on beside each other, with the rollback journal a reader
-// holds a commit up.
+// The two journal modes of SQLite lock differently. With the write-ahead log readers
+// and the writer run at the same time; with the rollback journal a reader blocks a
+// commit.
 const (
 	wal      = "wal"
 	rollback = "delete"

@@ -11,9 +11,8 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// slotCounts are numbers of slots around where something may change: what a machine's
-// word holds, from where on the table treats many holders in another way, and the
-// most there may be.
+// slotCounts are numbers of slots near limits: the bits of a machine word, the count
+// from which on the table treats many holders differently, and the largest allowed.
 var slotCounts = []uint32{63, 64, 65, 1023, 1024, 1025, bounds.SlotsMax}
 
 // gather draws how many slots names have. Most histories have few; in some, so

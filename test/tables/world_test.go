@@ -103,9 +103,9 @@ func (w *fixture) rebuilt(snapshot bool) (*locktable.Table, error) {
 	return t, nil
 }
 
-// differs says in what a rebuilt table is not the live one; empty: in nothing
-// that is decided. How long outcomes are kept is not; the live table may have
-// forgotten some.
+// differs returns how a rebuilt table differs from the live one; empty: in nothing that
+// is decided. The time for which outcomes are kept is not decided: the live table may
+// have forgotten some.
 func (w *fixture) differs(other *locktable.Table) string {
 	live, liveOutcomes := decided(w.table, w.now)
 	rest, restOutcomes := decided(other, w.now)

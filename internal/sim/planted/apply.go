@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// Apply returns the files that the bug changes, as they are with it, by their
-// path from the root of the repository. It fails when a change does not fit
-// exactly once, or when what comes of it does not parse.
+// Apply returns the changed files by their path from the root of the repository. It
+// fails when a change does not fit exactly once, or when a result does not parse.
 func (b Bug) Apply(root string) (map[string]string, error) {
 	files := map[string]string{}
 	for _, c := range b.Changes {

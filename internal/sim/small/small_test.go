@@ -31,9 +31,8 @@ func stepsOf(v *Violation) string {
 	return s.String()
 }
 
-// What the digest leaves out makes no difference: telling states apart by all
-// that they hold leads to the same states, seen through the digest, as telling
-// them apart by the digest.
+// Fields that the digest omits make no difference: a search that compares states by all
+// fields reaches the same digests as a search that compares digests.
 func TestDigestDistinguishesStates(t *testing.T) {
 	for _, b := range Worlds {
 		t.Run(b.Name, func(t *testing.T) {

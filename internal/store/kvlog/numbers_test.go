@@ -7,9 +7,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// C52: counters that pass 2^31, 2^32, 2^53 or 2^63, or get a digit more, neither
-// turn negative nor sort as text does. The next one's key lies behind it, and every
-// number is read as what was written.
+// C52: counters that pass 2^31, 2^32, 2^53 or 2^63, or gain a digit, neither turn
+// negative nor sort as text does. The next number's key sorts after the last, and every
+// number reads back as it was written.
 func TestNumbersPassEveryBoundary(t *testing.T) {
 	k := Keys{Prefix: "/pawl/a/"}
 	edges := []uint64{1 << 31, 1 << 32, 1 << 53, 1 << 62, 1 << 63, math.MaxUint64 - 2}

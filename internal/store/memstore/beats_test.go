@@ -35,9 +35,9 @@ func fates(all map[kvlog.What][]faulty.Fault) func(kvlog.Txn) faulty.Fault {
 	}
 }
 
-// A standby counts from when a sign of life lands, which may be as soon as it is sent
-// first. So the tenure ends nine tenths of the active-ttl after that, however late the
-// answer comes and whichever try is answered.
+// A standby counts from when a sign of life lands, which may be as early as its first
+// sending. So the tenure ends nine tenths of the active-ttl after the first sending,
+// however late the answer comes and whichever try is answered.
 func TestBeatCountsFromFirstSending(t *testing.T) {
 	const (
 		late = activeTTL * 4 / 10

@@ -25,9 +25,9 @@ func batch(n uint64) []byte {
 	return raw
 }
 
-// C10: a new cell is founded around 32 keys of others where its batches belong. With
-// more than that it would have to name them all in one transaction: it says what
-// is in the way instead.
+// C10: a new cell can be created although up to 32 foreign keys lie among its batches'
+// keys. It would have to name more in one transaction, so with more it reports them
+// instead.
 func TestForeignKeysAreBounded(t *testing.T) {
 	for n, fits := range map[int]bool{32: true, 33: false} {
 		disk := memstore.NewDisk()

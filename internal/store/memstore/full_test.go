@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
-// A full store takes no signs of life, and no claim either: the tenure goes on,
-// and with it every renewal, until its operator has made room. A standby that
-// was refused meanwhile waits anew.
+// A full store takes neither signs of life nor claims. The tenure, and with it every
+// renewal, goes on until the operator has made room. A standby that was refused
+// meanwhile starts its wait again.
 func TestTenureSurvivesFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memstore.NewDisk()

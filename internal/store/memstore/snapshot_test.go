@@ -100,9 +100,9 @@ func TestConfirmOvertakenByTruncation(t *testing.T) {
 	})
 }
 
-// A chunk whose answer was lost is there when the snapshot is taken again, and is part
-// of it. Where the second snapshot has another chunk there, it is not published: it
-// would be made of two.
+// A chunk whose answer was lost is found when the snapshot is taken again, and becomes
+// part of it. If the second snapshot has another chunk in that place, it is not
+// published: it would be a mix of two.
 func TestRepeatedSnapshotReusesChunks(t *testing.T) {
 	other := &recordpb.Event{Kind: recordpb.Kind_KIND_COUNTER, Token: 7}
 	for what, events := range map[string][]*recordpb.Event{"same": nil, "another": {other}} {

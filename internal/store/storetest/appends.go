@@ -60,10 +60,10 @@ func retry(t T, p *Place) {
 
 // lostOverTakeOver:
 //
-//  1. A's append landed and its answer is lost;
-//  2. B claims, and has not looked at the log yet;
-//  3. A tries again: the batch is there, and A's it is, and A must not say so,
-//     for it stands behind a hole and B will cut it.
+//  1. A's append landed and its answer is lost.
+//  2. B claims, and has not read the log yet.
+//  3. A tries again and finds its own batch. It must not report success: the batch
+//     stands behind a hole, and B will cut it.
 func lostOverTakeOver(t T, p *Place) {
 	c := newCell(t, p)
 	srv := c.server()

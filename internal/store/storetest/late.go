@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
-// repeater has every write sent so far land again, a few at a time, in the order
-// in which they were sent and, the next time, against it, and looks whether that
-// did anything.
+// repeater makes every write sent so far land again, a few at a time, in the order in
+// which they were sent and then in reverse, and checks that none of them changes
+// anything.
 type repeater struct {
 	t    T
 	p    *Place

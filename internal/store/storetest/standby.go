@@ -133,9 +133,9 @@ func pausedActive(t T, p *Place) {
 	c.takeOver()
 }
 
-// silentTenure: the active server is stopped, a standby takes over and works,
-// and the store is set back to before that. The old tenure is in force again, and
-// its server, which never heard of another, must not go on with it.
+// silentTenure: the active server is stopped, a standby takes over and works, and the
+// store is set back to before that. The old tenure is in force again. Its server never
+// learned of another one, and must not go on with it.
 func silentTenure(t T, p *Place) {
 	c := newCell(t, p)
 	active := p.Server(t, How{ActiveTTL: soon})

@@ -29,10 +29,10 @@ import (
 const QueueMax = 1 << 16
 
 const (
-	// refusedMax bounds the lines of a second about what was refused to one identity,
-	// and its sessions that held nothing, or to all who were not let in: asking costs
-	// nothing, and a caller that can ask must not be able to fill a disk, or with a log that
-	// is required to stop others. The rest of them is counted in one line.
+	// refusedMax bounds the lines per second about refusals to one identity and its
+	// sessions that held nothing, and about all callers that were not authenticated.
+	// Requests cost nothing, so they must not be able to fill a disk, or to stop the
+	// grants of others when the log is required. The rest is counted in one line.
 	refusedMax = 100
 	// queuedMax bounds the bytes of the lines that wait to be written.
 	queuedMax = 64 << 20

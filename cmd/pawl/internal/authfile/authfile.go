@@ -290,10 +290,9 @@ func (r *reader) number(n *yaml.Node, what string) (v int) {
 // Head is what a file begins with.
 const Head = "identities:\n"
 
-// Add returns what is to be added at the end of a file that holds old, for entry,
-// which Line made, to be one of its identities. It is an error when there is
-// another one of that name, or when a file that is written so takes nothing at its
-// end, as JSON.
+// Add returns the text to append to a file that holds old, so that entry, which Line
+// made, becomes one of its identities. It fails when the file has an identity of that
+// name, or is written so that nothing can be appended, as JSON is.
 func Add(old []byte, entry string) (more string, err error) {
 	end := ""
 	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {

@@ -1,4 +1,4 @@
-// Package authfile reads the file that says who may do what.
+// Package authfile reads the file of identities and their rights.
 //
 //	identities:
 //	  - name: billing
@@ -9,12 +9,11 @@
 //	        allow: [read, hold]
 //	    limits: {streams: 100, acquires: 1000}
 //
-// It promises that a file is understood wholly or not at all: an unknown key, a
-// key, name or proof that is there twice, a value of another type, an alias, a
-// second document, and anything beyond the bounds is an error that names the line.
-// What it says never repeats a credential. Reading comes to an end, whatever stands
-// at the path (infile.Read).
+// It promises that a file is taken as a whole or not at all: an unknown key, a repeated
+// key, name, credential or certificate, a value of another type, an alias, a second
+// document, and anything beyond the bounds is an error that names the line. An error
+// never repeats a credential. Reading ends, whatever is at the path (infile.Read).
 //
-// It does not promise that what the file says is wise, and it does not watch it:
-// the server reads it again when it is told to.
+// It does not promise that the content is sensible, and it does not watch the file: the
+// server reads it again when it is told to.
 package authfile

@@ -95,9 +95,9 @@ func (z *zombie) say(who, what string, token guard.Token, text string, a ...any)
 	})
 }
 
-// half tells the story once. A is stopped between reading and writing and not
-// within a transaction: there it would hold SQLite's write lock, or in PostgreSQL
-// its place under the mark, and no claim could pass before it goes on.
+// half runs the scenario once. A is stopped between reading and writing, outside of a
+// transaction: inside one it would hold SQLite's write lock, or in PostgreSQL its lock
+// in the guard, and no claim could succeed before it goes on.
 func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -265,9 +265,9 @@ func TestNoise(t *testing.T) {
 	s.checkHealthy(before)
 }
 
-// C78, C79: HTTP, the command line and the SDK take the same names, and refuse
-// the same ones with the same words. What is taken is listed unchanged and has
-// nothing to do with names that look like it.
+// C78, C79: HTTP, the command line and the SDK accept the same names, and refuse the
+// same ones with the same words. An accepted name is listed unchanged, and names that
+// look like it are other names.
 func TestNamesEverywhere(t *testing.T) {
 	s := newServer(t)
 	s.up()

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// inside are bounds that nobody meets who uses the product: how work is cut into
-// portions, how long one step of something else takes, and what is a bound of
-// another name once more. All others belong on docs/bounds.md.
+// inside are bounds that a user does not meet: the size of portions of work, the time
+// of one step of a larger operation, and repetitions of a bound under another name. All
+// others belong on docs/bounds.md.
 var inside = map[string]string{
 	"access.SmallMax":         "rest.SmallBodyMax",
 	"audit.burstMax":          "bytes written at once",

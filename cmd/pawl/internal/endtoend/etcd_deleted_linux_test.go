@@ -11,9 +11,9 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// Somebody deletes the tenure alone, then all that the cell keeps, and a standby is
-// quicker than the server that was active. Over the log that is left it goes on with
-// what was granted; where nothing is left it founds a cell. It says so either way.
+// The tenure alone is deleted, and later all keys of the cell, and a standby notices
+// before the server that was active. Over the remaining log it goes on with what was
+// granted. Where nothing is left it creates a cell. It reports either.
 func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{})

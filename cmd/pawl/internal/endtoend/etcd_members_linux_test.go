@@ -88,10 +88,10 @@ func TestEtcdMemberKilledKeepsLeases(t *testing.T) {
 	}
 }
 
-// C90: an operator deletes what a cell keeps, while a name is held: all of it, or the
-// last batch alone, in which it was granted. The server says so and serves nobody on the
-// strength of lost data; holders are told; once it is started again the name can
-// be had, and its token is above those that are forgotten.
+// C90: an operator deletes keys of a cell while a name is held: all of them, or the
+// last batch alone, in which it was granted. The server reports it and serves no one on
+// lost data. Holders learn of it. Once the server is started again the name can be
+// acquired, and its token is above the lost ones.
 func TestEtcdKeysAreDeleted(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{})

@@ -15,9 +15,10 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// An etcd with TLS, users and other tenants. The server shows its certificate,
-// logs in as a user that may use one prefix, and tells nobody its password; the
-// administrator of the etcd reads what it keeps, and is told when it is damaged.
+// A cell in an etcd with TLS, users and other tenants. The server presents its
+// certificate, logs in as a user with rights on one prefix, and shows no one its
+// password. The administrator of the etcd can read what the cell keeps, and sees when
+// it is damaged.
 func TestEtcdTenantWithTLSAndUsers(t *testing.T) {
 	wholly(t)
 	id := etcdtest.NewIdentity(t)
@@ -109,9 +110,9 @@ func TestEtcdCellsSideBySide(t *testing.T) {
 	}
 }
 
-// The quota alarm of an etcd that somebody else has filled: acquires are refused,
-// renewals go on, also behind a release that cannot be written, and all goes on once
-// the operator has made room.
+// Another tenant fills etcd up to its quota alarm. Acquires are refused, and renewals
+// go on, even after a release that cannot be written. Everything goes on once the
+// operator has made room.
 func TestEtcdQuotaAlarmRefusesOnlyAcquires(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})

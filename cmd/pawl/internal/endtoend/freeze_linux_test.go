@@ -137,10 +137,10 @@ func there(path string) bool {
 	return err == nil
 }
 
-// The command ends under a pawl run that is stopped together with its watcher.
-// Behind the lease's deadline nobody can say that it ended in time, so run says
-// that the lease was lost, whichever of the two goes on first. A command that
-// ends in time is no loss, although the lease is over when run goes on.
+// The command ends under a pawl run that is stopped together with its watcher. After
+// the lease's deadline neither of them can know that it ended in time, so run reports a
+// lost lease, whichever goes on first. A command that ends in time is no loss, even if
+// the lease is over when run goes on.
 func TestRunStoppedWithItsWatcher(t *testing.T) {
 	long(t)
 	s := newServer(t)
@@ -217,9 +217,9 @@ func TestStoppedElectEndsOnTerm(t *testing.T) {
 	}
 }
 
-// The lease of a pawl run that is stopped is broken by force, and then the command
-// ends: what the server says to the release is heard, and the command's code is
-// not taken for that of work under a lease.
+// The lease of a stopped pawl run is broken by force, and then the command ends. Run
+// reads the answer to its release, and does not report the command's code as that of
+// work under a lease.
 func TestRunLearnsOfBreakFromRelease(t *testing.T) {
 	s := newServer(t)
 	s.up()

@@ -26,9 +26,9 @@ func (s silence) String() string {
 	return [...]string{"passing", "silent", "answers lost", "requests lost", "held back"}[s]
 }
 
-// relay stands between clients and a server. Cut, it closes nothing and resets
-// nothing: its clients wait for their answers. It accepts connections while it is
-// cut, as a network whose far end is gone seems to.
+// relay stands between clients and a server. When it is cut, it closes and resets
+// nothing: its clients wait for their answers. It still accepts connections, as a
+// network does that has lost its far end.
 type relay struct {
 	address, to string
 	listener    net.Listener

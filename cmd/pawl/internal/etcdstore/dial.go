@@ -140,9 +140,9 @@ func dial(endpoints []string, files TLS, patience time.Duration) (_ *members, er
 // distrustMax bounds the question whether a member would have us.
 const distrustMax = time.Second
 
-// distrust asks each member that did not answer whether it is for our
-// certificate, or its own. gRPC often reports no more than a broken pipe, since
-// a client has shaken hands before the server has looked at its certificate.
+// distrust finds out, for each member that did not answer, whether its certificate or
+// ours is the reason. gRPC often reports no more than a broken pipe, since a client
+// finishes its handshake before the server has checked its certificate.
 func (m *members) distrust(ctx context.Context) error {
 	for _, one := range m.all {
 		if one.tls == nil {

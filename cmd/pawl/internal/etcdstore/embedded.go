@@ -76,12 +76,12 @@ type Embedded struct {
 
 var _ store.Store = (*Embedded)(nil)
 
-// OpenEmbedded locks the folder and starts the member; it returns when the
-// member answers. errors.Is(err, ErrInUse): another server has the folder;
-// store.ErrFull: less than FreeStart is free; store.ErrRolledBack: the member
-// shows less than it had reached; store.ErrDamaged: the folder does not hold what a
-// member left there. Where etcd ends the process itself while it reads the folder, the
-// exit code is 65.
+// OpenEmbedded locks the folder and starts the member; it returns when the member
+// answers. It returns ErrInUse when another server has the folder, store.ErrFull when
+// less than FreeStart is free, store.ErrRolledBack when the member shows less than it
+// had reached, and store.ErrDamaged when the folder does not hold what a member left
+// there. If etcd ends the process itself while it reads the folder, the exit code is
+// 65.
 func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err error) {
 	opts = opts.withDefaults()
 	e := &Embedded{opts: opts, stop: func() {}, ending: ending{log: opts.Logger, done: make(chan struct{})}}

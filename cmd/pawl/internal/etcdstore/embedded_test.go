@@ -318,10 +318,9 @@ func TestQuotaAlarm(t *testing.T) {
 	}
 }
 
-// TestQuotaHolds writes several times the quota with snapshots as the cell
-// takes them, and never meets the alarm. Where the disk is slow the store gets
-// tight before its compaction has run; the cell then lets nobody acquire, and
-// the store must come back by itself.
+// Snapshots, as the cell takes them, amount to several times the quota and never raise
+// the alarm. On a slow disk the store gets tight before its compaction has run; the
+// cell then refuses acquires, and the store must recover by itself.
 func TestQuotaHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 96 MiB")

@@ -85,12 +85,12 @@ type External struct {
 
 var _ store.Store = (*External)(nil)
 
-// OpenExternal locks the data folder and looks whether the cluster takes what a
-// cell needs. A cluster that does not answer is no error: it may come, and is
-// tried on. errors.Is(err, ErrInUse): another server has the folder; ErrRefused,
-// ErrRequestLimit: the cluster has to be told first; ErrFiles: a file here has to
-// be mended; store.ErrRolledBack: it shows less than it had reached, or is
-// another one.
+// OpenExternal locks the data folder and checks whether the cluster accepts what a cell
+// needs. A cluster that does not answer is no error: it may come up, and is tried
+// again. OpenExternal returns ErrInUse when another server has the folder, ErrRefused
+// or ErrRequestLimit when the cluster must be configured first, ErrFiles when a file
+// here must be mended, and store.ErrRolledBack when the cluster shows less than it had
+// reached, or is another one.
 func OpenExternal(ctx context.Context, opts ExternalOptions) (_ *External, err error) {
 	if opts.ActiveTTL <= 0 {
 		opts.ActiveTTL = store.ActiveTTLDefault

@@ -54,9 +54,8 @@ func tryExternal(t testing.TB, c *etcdtest.Cluster, opts ExternalOptions) (*Exte
 	return e, nil
 }
 
-// refusal is why a store cannot be opened on a cluster, or goes no further: a
-// slow cluster has not answered when it is opened, and says it later. nil: it
-// works.
+// refusal is the error of a store that cannot be opened on a cluster, or that fails
+// later: a slow cluster has not answered when the store is opened. nil: it works.
 func refusal(t testing.TB, c *etcdtest.Cluster, opts ExternalOptions) error {
 	t.Helper()
 	e, err := tryExternal(t, c, opts)

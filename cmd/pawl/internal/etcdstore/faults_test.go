@@ -103,9 +103,9 @@ func starts(t *testing.T) {
 	}
 }
 
-// onEachVersion runs a test on 3.5, 3.6 and 3.7, one after the other, where the
-// outcome is etcd's own doing; all other tests run on the newest, or where the
-// variable etcdtest.LineEnv says.
+// onEachVersion runs a test on 3.5, 3.6 and 3.7, one after the other, where the outcome
+// depends on etcd. All other tests run on the newest, or on the line in the variable
+// etcdtest.LineEnv.
 func onEachVersion(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
 	starts(t)

@@ -23,9 +23,9 @@ const partFull = "full"
 
 func init() { parts[partFull] = fillUp }
 
-// TestFullDisk runs a server on a small file system that fills up: it ends with
-// a line that says why, and once there is room it goes on with all that it had
-// called durable. The file system is a tmpfs in a namespace of its own.
+// A server runs on a small file system that fills up. It ends with a line that says
+// why. Once there is room it goes on with all that it had acknowledged. The file system
+// is a tmpfs in a namespace of its own.
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a user namespace")

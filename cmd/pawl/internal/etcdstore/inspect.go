@@ -28,8 +28,8 @@ func damage(name, wrong string) error {
 	return fmt.Errorf("%w: %s %s; %s", store.ErrDamaged, name, wrong, mendFolder)
 }
 
-// inspect looks for damage in a member's files that etcd meets with a panic, with
-// silence or by waiting for ever. What etcd itself reports is left to it. Errors are
+// inspect looks for damage in a member's files on which etcd would panic, stay silent
+// or wait for ever. Damage that etcd reports itself is left to etcd. Errors are
 // store.ErrDamaged, or those of files that may not be read.
 func (f *folder) inspect() error {
 	wal, snap := f.path("etcd/member/wal"), f.path("etcd/member/snap")

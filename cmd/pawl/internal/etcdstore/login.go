@@ -61,9 +61,8 @@ func (l *login) token(ctx context.Context, from *member) (string, error) {
 	return l.present, nil
 }
 
-// stale reports whether a request was refused for its token, and gives that one
-// up. Tokens end by time, when members restart, and when somebody's rights
-// change.
+// stale reports whether a request was refused because of its token, and drops that
+// token. Tokens end by time, when members restart, and when a user's rights change.
 func (l *login) stale(token string, err error) bool {
 	if l == nil {
 		return false

@@ -26,15 +26,14 @@ type member struct {
 	care pb.MaintenanceClient
 }
 
-// members is a cluster as its client sees it. Requests go to one member, the
-// leader where that is known, until it fails or is too slow; then to the next.
+// members is a client's view of a cluster. Requests go to one member, the leader if it
+// is known, until it fails or is too slow; then to the next.
 //
-// etcd's client library spreads requests over all its endpoints and leaves one
-// that is stopped only after a keepalive of ten seconds or more, since neither
-// gRPC nor etcd lets a client ask more often; so this one has a connection to
-// each and bounds every request itself. It never sends a write twice; a caller that
-// sent it does, and may, since every write of kvlog is harmless when it lands
-// again.
+// etcd's client library spreads requests over all its endpoints. It leaves a stopped
+// one only after a keepalive of ten seconds or more, since neither gRPC nor etcd lets a
+// client ask more often. So members has a connection to each member and bounds every
+// request itself. It never sends a write twice. Its caller does, and may, since a write
+// of kvlog does no harm when it lands again.
 type members struct {
 	all   []*member
 	login *login

@@ -30,14 +30,14 @@ const (
 // takes what it finds there.
 var segmentNames = [...]string{"0.tmp", "1.tmp"}
 
-// segments lays files of zeros where etcd takes its log's next segment from.
-// Otherwise etcd only reserves the room, and then the file system must note with
-// every sync that another piece of it is in use, which costs a second write or a
-// turn of its journal. A sync over zeros that were written before is one write.
+// segments puts files of zeros where etcd looks for the next segment of its log. etcd
+// itself only reserves the space. The file system must then record with every sync that
+// another part of it is in use, which costs a second write or a turn of its journal. A
+// sync over zeros that were written before is one write.
 //
-// A file gets its name when it is whole, by a rename that replaces nothing: a
-// name that etcd has taken stays etcd's. If etcd takes its files from elsewhere
-// one day, ours lie there unused.
+// A file gets its name when it is complete, by a rename that replaces nothing, so a
+// name that etcd has taken stays etcd's. If etcd takes its files from elsewhere one
+// day, ours stay unused.
 type segments struct {
 	folder string
 	size   int64

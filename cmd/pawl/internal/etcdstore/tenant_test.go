@@ -25,9 +25,9 @@ import (
 // ends: on a busy machine a sign of life takes its time.
 const unhurried = 30 * time.Second
 
-// Somebody else fills the cluster up to its quota. Nothing of ours can be written until
-// the operator makes room; that the tenure is in force can be told all the while, and
-// acquires are known to be refused.
+// Another tenant fills the cluster up to its quota. Nothing of ours can be written
+// until the operator makes room. A Confirm of the tenure works all the while, and the
+// cell knows that acquires must be refused.
 func TestNeighbourFillsEtcd(t *testing.T) { sideBySide(t, neighbourFillsEtcd) }
 
 func neighbourFillsEtcd(t *testing.T, version string) {

@@ -139,16 +139,16 @@ func (f *front) checkQuery(r *http.Request) *Problem {
 	return nil
 }
 
-// takeBody reads and decodes the body before anything is decided: so that the read
-// deadline is over when a wait begins (one that strikes during the wait would end the
-// watch on the connection, and with it the request), and so that it is in the turn of
-// whose it is. What is not small is read when its identity has room for it, decoded
-// when its identity has a turn, and gone before the request is asked.
+// takeBody reads and decodes the body before anything is decided. So the read deadline
+// is over when a wait begins; if it passed during the wait, it would end the watch on
+// the connection and with it the request. A body that is not small is read when its
+// identity has room for it, decoded when its identity has a turn, and freed before the
+// request is passed on.
 //
-//  1. A caller that has the right on no name is refused; nothing is read.
-//  2. What says that it is too large is refused; nothing is read.
-//  3. A small body is read and decoded at once: it costs what its head does.
-//  4. Any other waits for room, up to bodyWait, unread; then it has bodyWait to
+//  1. A caller without the right on any name is refused; nothing is read.
+//  2. A body whose length is too large is refused; nothing is read.
+//  3. A small body is read and decoded at once: it costs as much as its head.
+//  4. Any other waits for room, up to bodyWait, unread. It then has bodyWait to
 //     arrive, and waits for its turn to be decoded, once.
 func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string) (object, *Problem) {
 	rule := f.bodies[pattern]
@@ -330,9 +330,9 @@ func HostCheck(address string, names []string) func(host string) bool {
 	}
 }
 
-// bounded gives every request bodyWait for its body, until takeBody has it. A
-// request that is refused before keeps that deadline: the server reads a body
-// that nobody wanted, before it answers, and would wait for one that never comes.
+// bounded gives every request bodyWait for its body, until takeBody takes it. A request
+// that is refused earlier keeps that deadline: the server reads the unwanted body
+// before it answers, and would wait for one that never comes.
 func bounded(h http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not every writer has deadlines. The one for writing is left over from the

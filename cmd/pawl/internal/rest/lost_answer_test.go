@@ -3,8 +3,9 @@ package rest_test
 import "testing"
 
 // I8: the answer to an acquire in a session is lost, and the session lives on. The
-// next request of the session is told that the session itself is in the way, others
-// are not; a repeat under the request id finds the lease, to be released.
+// session's next request for the name is told that its own session holds it; other
+// callers are not. A repeat under the request id finds the lease, which can then be
+// released.
 func TestLeaseFoundAfterLostAnswer(t *testing.T) {
 	c := serve(t)
 	in := func(session, id string) string {

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// object is what a body is read into. field reads the value of one key, and
-// returns errUnknownKey for a key that is none of its own; check is called at the
-// end, and says what is missing.
+// object is what a body is decoded into. field reads the value of one key, and returns
+// errUnknownKey for an unknown key. check is called at the end, and reports what is
+// missing.
 type object interface {
 	field(key string, r *reader) error
 	check() error

@@ -146,9 +146,9 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A body that does not end must not hold the server, nor one that is announced
-// and never sent be waited for without end; here only that a huge one is not
-// read to its end.
+// A body without end must not occupy the server, and the server must not wait forever
+// for one that is announced and never sent. This test only shows that a huge body is
+// not read to its end.
 func TestHugeBodyIsRefusedEarly(t *testing.T) {
 	c := serve(t)
 	conn, err := net.Dial("tcp", c.s.Listener.Addr().String())

@@ -26,9 +26,9 @@ import (
 // Off switches a listener off.
 const Off = "off"
 
-// CheckAddress refuses what is no host:port, and anything but the loopback where
-// closed says why others may not reach it ("without TLS"). It and the name of the
-// flag go into the error.
+// CheckAddress refuses an address that is not host:port. If closed is not empty, it
+// also refuses anything but the loopback; closed is the reason ("without TLS"). The
+// error names the reason and the flag.
 func CheckAddress(flag, address, closed string) error {
 	if address == Off {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"github.com/pawlproject/pawl/internal/testcert"
 )
 
-// Of a list of authorities that is being written, of one that is damaged, and of
-// what is none, nothing comes into force: clients of those that are missing would
-// be put out.
+// A list of authorities that is half written, or damaged, or no list, does not come
+// into force: clients of the missing authorities would be disconnected.
 func TestPartialAuthoritiesFileIsIgnored(t *testing.T) {
 	dir := t.TempDir()
 	ca, other := testcert.New(t, dir, "ca"), testcert.New(t, dir, "other")

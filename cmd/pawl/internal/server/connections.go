@@ -12,9 +12,8 @@ import (
 const (
 	// connectionsMax bounds the connections of each front.
 	connectionsMax = 65536
-	// filesKept are the files that this process may have open and that no
-	// connection takes up, for the store above all: one that cannot open its next
-	// file ends the server.
+	// filesKept is the number of files that are reserved from connections, above all
+	// for the store: a store that cannot open its next file ends the server.
 	filesKept = 256
 	// logEvery bounds how often it is logged that there are too many.
 	logEvery = time.Minute

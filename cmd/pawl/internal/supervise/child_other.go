@@ -37,9 +37,9 @@ type change struct {
 	continued bool
 }
 
-// gone holds the wait status of what peekChild had to reap: there is no looking
-// without. A group whose leader is reaped can still be killed as long as it has
-// a member, and its number is not given away before.
+// gone holds the wait status of a child that peekChild had to reap, since this system
+// cannot look without reaping. A group whose leader is reaped can still be killed as
+// long as it has a member, and its number is not reused before.
 var gone = make(map[int]syscall.WaitStatus)
 
 func peekChild(pid int) change {

@@ -14,9 +14,9 @@ import (
 
 var errNoCommand = errors.New("command not found")
 
-// Find looks command up as a shell does: as it is when it holds a slash,
-// otherwise in the folders of PATH in env (the last setting counts), an empty
-// one being the present folder. The error is a *StartError.
+// Find looks up command as a shell does: a path with a slash is used as it is;
+// otherwise Find searches the folders of PATH in env (its last setting), where an empty
+// entry is the present folder. The error is a *StartError.
 func Find(command string, env []string) (string, error) {
 	if strings.Contains(command, "/") {
 		if err := executable(command); err != nil {

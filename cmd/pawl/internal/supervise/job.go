@@ -37,9 +37,9 @@ type Job struct {
 	MaxHold time.Duration
 	// Contain is the means; empty is ContainAuto.
 	Contain Contain
-	// Signals brings the signals that are passed on, from Catch; nil makes Run
-	// call Catch itself. Handing it in leaves no gap between waiting for the
-	// lease and running.
+	// Signals delivers the signals to forward, from Catch; if it is nil, Run calls
+	// Catch itself. A caller that waits for the lease passes it in, so that no signal
+	// is lost between waiting and running.
 	Signals <-chan os.Signal
 	// Notice, if set, is told what happens beside the ordinary, one line without
 	// a newline each. It must not block: its reader may be a stopped terminal.
@@ -60,9 +60,9 @@ var passedOn = []os.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// Catch diverts the signals that Run passes on into a channel. A signal that
-// was ignored when this process was started stays ignored, for the command too
-// (nohup): SIGHUP and SIGINT; of others Go does not know.
+// Catch diverts the signals that Run forwards into a channel. SIGHUP and SIGINT stay
+// ignored, for the command too, if they were ignored when this process was started
+// (nohup); Go cannot tell for others.
 func Catch() chan os.Signal {
 	c := make(chan os.Signal, 2*len(passedOn))
 	signal.Notify(c, notIgnored()...)

@@ -70,8 +70,8 @@ func TestSignalsBeforeStartAreForwarded(t *testing.T) {
 	}
 }
 
-// A watcher that dies between its last look at the command and its report takes with it
-// how the command ended. That does not read as if the command never started:
+// A watcher that dies after it has reaped the command and before its report loses how
+// the command ended. The outcome must not say that the command never started:
 //
 //  1. The command is killed at its deadline, and the watcher reaps it.
 //  2. The run, which was frozen, wakes up and finds the watcher late. It kills it.

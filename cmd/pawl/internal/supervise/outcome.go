@@ -98,10 +98,10 @@ func ended(ws syscall.WaitStatus) Outcome {
 	return Outcome{Code: code, From: FromChild, Reason: ReasonExited, Child: &Child{Code: &code}}
 }
 
-// Death is the signal that the process is to die of, when all is told and the lease
-// is released, instead of exiting with Code; 0: it exits. It is what ended the wait,
-// or the command: timeout and sudo do likewise, and env and nice are the command by
-// then, so that their parent sees a death by the signal.
+// Death is the signal that the process must die of, after its last messages and the
+// release of the lease, instead of exiting with Code; 0: it exits. It is the signal
+// that ended the wait, or the command. timeout and sudo do the same, and env and nice
+// become the command, so a parent sees a death by the signal.
 func (o Outcome) Death() syscall.Signal {
 	if o.Reason == ReasonSignaled || o.Reason == ReasonInterrupted {
 		return syscall.Signal(o.Code - 128)

@@ -11,10 +11,10 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// handOver reports whether the command's group gets the terminal from the
-// start: where we have it, and nobody shares it with us. In a pipeline or a
-// script, where others of our group may want to read keys too, the command gets
-// it when it first asks for it (see pause).
+// handOver reports whether the command's group gets the terminal from the start: only
+// if we have it and share it with no other process. In a pipeline or a script, where
+// others of our group may want to read keys too, the command gets it when it first
+// reads from it (see pause).
 func (r *run) handOver() bool {
 	if !r.tty.ours() || len(myGroup().others) > 0 {
 		return false
@@ -23,17 +23,16 @@ func (r *run) handOver() bool {
 	return true
 }
 
-// pause deals with a command that was stopped. The watcher keeps the deadline
-// all along.
+// pause handles a command that was stopped. The watcher keeps the deadline meanwhile.
 //
-//  1. Stopped for using a terminal that our group has: it gets the terminal and
-//     goes on.
-//  2. Nobody could continue us (our group is orphaned, or there is no terminal):
-//     the kernel would not have let the keyboard stop the command, had it been
+//  1. The command was stopped for using a terminal that our group has: it gets the
+//     terminal and goes on.
+//  2. No process could continue us (our group is orphaned, or there is no terminal).
+//     Then the kernel would not have let the keyboard stop the command, had it been
 //     started directly, so it goes on. A stop by other means stays.
 //  3. Otherwise we take the terminal back and stop ourselves, so that the shell
-//     sees the job stopped. Continued, we ask the server first: hours may have
-//     passed.
+//     sees the job stopped. When we are continued, we ask the server first: hours may
+//     have passed.
 func (r *run) pause(ctx context.Context, by syscall.Signal) {
 	if runs(r.command) || unix.Kill(r.command, 0) == unix.ESRCH {
 		return // it has been continued since, or has ended

@@ -77,12 +77,11 @@ func reportsOf(t *testing.T, watcher int) (unread func() int) {
 	}
 }
 
-// Stopped past its deadline, with nobody to continue it (DESIGN: the watcher
-// keeps the deadline):
+// A command is stopped beyond its deadline, and no process continues it:
 //
 //  1. Ctrl-Z stops the command. The run takes the terminal back and stops itself.
 //  2. At deadline - margin - kill-after the watcher signals the command and
-//     continues it, so that it hears.
+//     continues it, so that it can handle the signal.
 //  3. It ends by the signal; the watcher reports that and continues the run.
 //  4. The run finds it gone, does not stop again, and says that the lease is lost.
 func TestCtrlZBeyondDeadlineEndsCommand(t *testing.T) {
@@ -93,9 +92,9 @@ func TestCtrlZBeyondDeadlineEndsCommand(t *testing.T) {
 	s.ends(shell, "70 pawl lease_lost TERM")
 }
 
-// The same with a command that stops once more instead of ending, as one does
-// that reads from the terminal before it hears of the signal: it is not asked
-// again, but killed at deadline - margin. The run is not there to stop again.
+// The same with a command that stops again instead of ending, as a command does that
+// reads from the terminal before it handles the signal. It is not asked again, but
+// killed at deadline - margin. The run is not there to stop again.
 func TestSecondStopBeyondDeadlineEndsCommand(t *testing.T) {
 	s, shell := sleeps(t, spec{
 		Args:      []string{"sh", "-c", `trap "kill -STOP $$" TERM; echo said:up; while :; do read x; done`},
@@ -107,9 +106,9 @@ func TestSecondStopBeyondDeadlineEndsCommand(t *testing.T) {
 	s.ends(shell, "70 pawl lease_lost KILL")
 }
 
-// endsFirst has the command end between the moment when the run has found it
-// stopped and the moment when it stops itself, and returns when the watcher has
-// said so: at that point the run is seen as not stopped.
+// endsFirst makes the command end after the run has found it stopped and before the run
+// stops itself. It returns when the watcher has reported the end: at that point the run
+// does not count as stopped.
 func endsFirst(r *run) {
 	_ = unix.Kill(-r.command, unix.SIGKILL)
 	last := make(chan report, 1)
@@ -117,9 +116,9 @@ func endsFirst(r *run) {
 	r.reports = last
 }
 
-// A run that stops itself when there is nothing left to wait for is continued by
-// the watcher: nobody else would. That may be so soon that the shell does not see
-// the stop.
+// A run that stops itself when its command has already ended is continued by the
+// watcher, since no other process would. That may be so soon that the shell does not
+// see the stop.
 func TestLateStopOfRunIsContinued(t *testing.T) {
 	s, _ := sleeps(t, spec{Late: true})
 	s.press(ctrlZ)
@@ -132,8 +131,8 @@ func TestLateStopOfRunIsContinued(t *testing.T) {
 	}
 }
 
-// A run that hears of a stop only when its command is gone has nothing to stop
-// for. It is held by a stop of its own meanwhile:
+// A run that learns of a stop only after its command has ended does not stop. Meanwhile
+// it is stopped by another process:
 //
 //  1. The run is stopped from outside.
 //  2. The command stops; the watcher reports it into a pipe that nobody reads.

@@ -63,9 +63,9 @@ func (t *terminal) give() {
 	}
 }
 
-// take makes ours the foreground group again, unless somebody else's is by now, and
-// reports whether the command's was it. SIGTTOU must be ignored by then: with its
-// default this fails in a group that is orphaned, and stops one that is not.
+// take makes our group the foreground group again, unless a third group is by now. It
+// reports whether the command's group was it. SIGTTOU must be ignored by then: with its
+// default, the call fails in an orphaned group and stops any other.
 func (t *terminal) take() bool {
 	if t == nil || !t.given {
 		return false

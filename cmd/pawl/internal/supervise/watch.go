@@ -20,9 +20,9 @@ import (
 // WatchCommand is the hidden command under which a binary must call WatcherMain.
 const WatchCommand = "__watch"
 
-// WatcherMain is the watcher: the whole of `pawl __watch`. args are what Run put
-// behind the command's name. It returns the exit code of the process, which must
-// end with it. Call it before anything else looks at signals or arguments.
+// WatcherMain is the watcher, which is all of `pawl __watch`. args are the arguments
+// that Run gave after the command's name. It returns the exit code with which the
+// process must end. Call it before anything else handles signals or arguments.
 func WatcherMain(args []string) int {
 	// The command is killed when the thread that started it ends.
 	runtime.LockOSThread()
