@@ -72,8 +72,8 @@ func (d *Service) begin(ctx context.Context, verb string, names ...string) (*req
 	if i == nil {
 		return nil, nil, d.recordRefusal(verb, c.Remote, access.ErrRevoked)
 	}
-	deed := access.AuditRecord{Identity: i.Name(), Remote: c.Remote, Verb: verb, Names: names}
-	return &request{d, c, i, deed}, cell.As(ctx, i.Name()), nil
+	record := access.AuditRecord{Identity: i.Name(), Remote: c.Remote, Verb: verb, Names: names}
+	return &request{d, c, i, record}, cell.As(ctx, i.Name()), nil
 }
 
 // Admit finds who asks, for a verb; the error is a *cell.RefusedError.
