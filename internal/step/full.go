@@ -9,70 +9,68 @@ import (
 	"github.com/pawlproject/pawl/internal/store"
 )
 
-// A store that is full refuses every write and goes on reading, until somebody
-// makes room. What has to be written waits, and the answers behind it; if all
-// answers did, every lease would be lost for the want of one record. What shows
-// nothing of the records that wait may go before them:
+// A full store refuses every write and still reads, until its operator makes room.
+// Events that must be written wait, and so do the answers behind them. If all answers
+// waited, every lease would be lost for the want of one record. These answers may pass
+// waiting records, since they show nothing of them:
 //
-//	a renewal      when none of them is about its session itself: that it was
+//	a renewal      if none of them is about its session itself: that it was
 //	               opened or ended, is silent, was heard, has another TTL
-//	an attachment  likewise, when nothing is declared lost with it
-//	a check        when none of them is about the session or a lease of it
+//	an attachment  likewise, if it declares nothing lost
+//	a check        if none of them is about the session or a lease of it
 //	a refusal      for want of room: it shows nothing at all
 //	an Alive       likewise
-//	a listing      when none of them changes a name that it shows, or would show
-//	observers      are told of a name when none of them changes it
+//	a listing      if none of them changes a name that it shows, or would show
+//	observers      are told of a name if none of them changes it
 //
-// All of them wait for a Confirm, as ever; it is a read.
+// All of them wait for a Confirm, as always; it is a read.
 //
-// Why a renewal may (I3, I5). It says: the session lives, and the next tenure too
-// gives it this TTL from now on. What the next tenure gives is read from the durable
-// log, from records about the session itself and no others. When none of those is
-// undecided, the log says of the session what the table says, whatever becomes of
-// the rest:
+// Why a renewal may pass (I3, I5). It says that the session lives, and that the next
+// tenure too gives it this TTL from now on. What the next tenure gives is in the
+// durable log, in records about the session itself and no others. When no such record
+// waits, the log says the same of the session as the table, whatever becomes of the
+// waiting records:
 //
-//  1. S and T are clients. T's release is in batch 8, which the store refuses;
-//  2. S's renewal is received, a Confirm that begins after that succeeds, and it is
-//     answered with batch 8 undecided;
-//  3. the server dies. The next one claims after 2, has batch 7 for the head of the
-//     log, or 8, and finds S there with its whole TTL.
+//  1. S and T are clients. T's release is in batch 8, which the store refuses.
+//  2. S's renewal is received. A Confirm that begins after that succeeds, and the renewal
+//     is answered with batch 8 undecided.
+//  3. The server dies. The next one claims after 2, has batch 7 or 8 as the head of the
+//     log, and finds S there with its whole TTL.
 //
-// Why one whose session has a record there may not:
+// Why a renewal may not pass a record of its session:
 //
 //  1. "S is silent, 2 s left" is durable. S is heard again: batch 8 has "S was
-//     heard", and the store refuses it;
-//  2. S's renewal is answered, with a TTL of 10 s;
-//  3. the server dies. The next one finds S silent, and ends it 2 s after.
+//     heard", and the store refuses it.
+//  2. S's renewal is answered, with a TTL of 10 s.
+//  3. The server dies. The next one finds S silent, and ends it 2 s after.
 //
-// A record of a lease does not hold up its holder's renewals. A grant that
-// waits was not told; a release that waits leaves the lease in the log, with its
-// session; a break by force that waits is told to its holder when its record is
-// durable, as ever.
+// A record of a lease does not delay its holder's renewals. A grant that waits was not
+// answered. A release that waits leaves the lease in the log, with its session. The
+// holder learns of a waiting break by force when its record is durable, as always.
 //
-// To promise such a session less was considered and left out. The log gives it r, and
-// its renewals could be answered with r for a TTL, which the next tenure keeps. But
-// what the log gives is the least of all that may turn out to be durable, and would
-// have to be kept beside what is decided; r is two thirds of the TTL at first, and less
-// with each time that the silence was logged; and its client would renew by a TTL
-// that no record has. A session that was out of touch for a third of its TTL when the
-// store turned full is lost with its time, as it is with a server that does not answer.
+// We considered promising such a session less, and left it out. The log gives it r, and
+// its renewals could be answered with r for a TTL, which the next tenure keeps. But the
+// log may become durable at several points, so the least of all would have to be kept
+// beside the decided state. r is two thirds of the TTL at first, and less each time
+// that the silence was logged. And the client would renew by a TTL that no record has.
+// So a session that was silent for a third of its TTL when the store turned full ends
+// by its time, as with a server that does not answer.
 //
-// A listing shows the table as it is decided. When no record that waits changes a
-// name of it, that is what the durable log says of those names, too: a name is as
-// its own leases are. One that was free and is to be held, or the other way round, is
-// among the changed names, whether it is in the table or not. What is not the log's,
-// who waits and how long a holder has left, is this server's own to tell. A listing
-// that may not go is refused at once: by name, or by a longer prefix, other names can
-// be seen. Only those wait that were decided before the store was known to be full.
+// A listing shows the decided table. When no waiting record changes a name of it, the
+// durable log says the same of those names, since a name depends on its own leases
+// alone. A name that was free and will be held, or the other way round, is among the
+// changed names, whether or not it is in the table. Waiters, and how long a holder has
+// left, are not in the log; they are this server's own. A listing that may not pass is
+// refused at once: by name, or by a longer prefix, other names can be listed. Only
+// listings that were decided before the store was known to be full wait.
 //
-// The order of answers to one stream does not suffer: requests are answered by
-// number, renewals cover earlier ones, a stream is greeted before it is heard, and
-// what is told of one name waits from one answer on.
+// The order of answers to one stream is kept: requests are answered by number, renewals
+// cover earlier ones, a stream is greeted before its requests are handled, and from one
+// waiting answer about a name on, all later ones wait.
 //
-// Nobody new is taken in meanwhile: acquires and new sessions are refused, so that
-// nobody waits for the operator without knowing. What waits is of those who were there
-// before: releases, at most one of each lease, and answers that show the table, until
-// their callers give up.
+// Meanwhile acquires and new sessions are refused, so that no new client waits for the
+// operator without knowing. What waits belongs to earlier clients: releases, at most
+// one of each lease, and answers that show the table, until their callers give up.
 
 // The words in which a core refuses for want of room. The table has others: what it
 // refuses may show what is stuck.
