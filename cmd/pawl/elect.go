@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 )
@@ -38,7 +40,7 @@ it (a shell shows 128+n), and 70 means that the lease was lost or broken.`,
 	f := cmd.Flags()
 	f.StringVar(&v.value, "value", "", "what others are shown of the leader, at most 65536 bytes")
 	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
-	f.Var(&v.mode.lockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
+	f.Var(&v.mode.LockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
 	v.register(cmd)
 	return cmd
 }
@@ -59,7 +61,7 @@ func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcom
 	defer stop(nil)
 	ended := r.watchSignals(stop)
 	f := lease.Fence()
-	err := printJSON(os.Stdout, termBody{
+	err := output.JSON(os.Stdout, termBody{
 		Name: r.name, Token: rest.Token(lease.Token()), Fence: rest.Token(f.Token), Cell: f.Cell,
 		Value: rest.Bytes(r.value), Label: r.label,
 	})
@@ -73,7 +75,7 @@ func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcom
 	// signal before the lease's context has ended.
 	switch sig := ended(); {
 	case err != nil && sig == 0:
-		return supervise.Failed(exitOther, supervise.ReasonNotStarted), err
+		return supervise.Failed(exit.CodeOther, supervise.ReasonNotStarted), err
 	case sig != 0 && lease.Remaining() > 0:
 		return supervise.Interrupted(sig), nil
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "modernc.org/sqlite" // the driver behind sqlguard
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/pgdsn"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/pgguard"
@@ -58,13 +60,13 @@ func openSQLite(path string, wait time.Duration) (*guarded, error) {
 	// The driver would make what is missing.
 	switch info, err := os.Stat(path); {
 	case err != nil:
-		return nil, failed(exitUnavailable, "no database %s: %v", path, errors.Unwrap(err))
+		return nil, exit.Failed(exit.CodeUnavailable, "no database %s: %v", path, errors.Unwrap(err))
 	case info.IsDir():
-		return nil, failed(exitUnavailable, "no database %s: it is a folder", path)
+		return nil, exit.Failed(exit.CodeUnavailable, "no database %s: it is a folder", path)
 	}
 	full, err := filepath.Abs(path)
 	if err != nil {
-		return nil, failed(exitUnavailable, "no database %s: %v", path, err)
+		return nil, exit.Failed(exit.CodeUnavailable, "no database %s: %v", path, err)
 	}
 	dsn := url.URL{Scheme: "file", Path: full, RawQuery: fmt.Sprintf("mode=rw&_pragma=busy_timeout(%d)", wait.Milliseconds())}
 	db, err := sql.Open("sqlite", dsn.String())
@@ -88,9 +90,9 @@ const (
 func explainSQLite(err error) (code int, advice string) {
 	switch {
 	case errors.Is(err, sqlguard.ErrNotInstalled):
-		return exitData, "; \"pawl guard ddl --dialect sqlite\" prints what makes it"
+		return exit.CodeData, "; \"pawl guard ddl --dialect sqlite\" prints what makes it"
 	case errors.Is(err, sqlguard.ErrBusy):
-		return exitNotAcquired, ""
+		return exit.CodeNotAcquired, ""
 	}
 	if e, ok := errors.AsType[interface {
 		error
@@ -98,14 +100,14 @@ func explainSQLite(err error) (code int, advice string) {
 	}](err); ok {
 		switch e.Code() & 0xff {
 		case sqliteNotADB:
-			return exitData, ""
+			return exit.CodeData, ""
 		case sqliteCantOpen:
-			return exitUnavailable, ""
+			return exit.CodeUnavailable, ""
 		case sqlitePerm, sqliteReadOnly:
-			return exitDenied, ""
+			return exit.CodeDenied, ""
 		}
 	}
-	return exitOther, ""
+	return exit.CodeOther, ""
 }
 
 // postgresMarks tells whom a claim waited for in vain.
@@ -123,13 +125,13 @@ func (m postgresMarks) Claim(ctx context.Context, f guard.Fence) error {
 	for _, b := range blockers {
 		who := fmt.Sprintf("process %d", b.PID)
 		if b.Prepared != "" {
-			who = "the prepared transaction " + shown(b.Prepared)
+			who = "the prepared transaction " + output.Text(b.Prepared)
 		}
 		if b.Token != 0 {
 			who += " with token " + b.Token.String()
 		}
 		err = fmt.Errorf("%w; in the way is %s (role %s, application %s, %s) since %s",
-			err, who, shown(b.Role), shown(b.Application), shown(b.State), b.Since.UTC().Format(time.RFC3339))
+			err, who, output.Text(b.Role), output.Text(b.Application), output.Text(b.State), b.Since.UTC().Format(time.RFC3339))
 	}
 	return err
 }
@@ -159,17 +161,40 @@ func explainPostgres(err error) (code int, advice string) {
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	switch {
 	case said && strings.HasPrefix(e.Code, "28"): // invalid authorization
-		return exitDenied, ""
+		return exit.CodeDenied, ""
 	case unconnected:
-		return exitUnavailable, ""
+		return exit.CodeUnavailable, ""
 	case errors.Is(err, pgguard.ErrNotInstalled):
-		return exitData, "; \"pawl guard ddl --dialect postgres\" prints what makes it, and what brings an older one up to date"
+		return exit.CodeData, "; \"pawl guard ddl --dialect postgres\" prints what makes it, and what brings an older one up to date"
 	case errors.Is(err, pgguard.ErrBusy):
-		return exitNotAcquired, ""
+		return exit.CodeNotAcquired, ""
 	case errors.Is(err, pgguard.ErrForbidden):
-		return exitDenied, "; in psql, as the role that made the guard: SELECT pawl.admit('ROLE'), which gives pawl.claim and the sight of marks"
+		return exit.CodeDenied, "; in psql, as the role that made the guard: SELECT pawl.admit('ROLE'), which gives pawl.claim and the sight of marks"
 	case !said:
-		return exitUnavailable, ""
+		return exit.CodeUnavailable, ""
 	}
-	return exitOther, ""
+	return exit.CodeOther, ""
+}
+
+// guardCodes are the codes of the guards' errors. What a guard refused is told
+// in its own words.
+var guardCodes = []struct {
+	is   error
+	code int
+}{
+	{guard.ErrStale, exit.CodeLost},
+	{guard.ErrForeign, exit.CodeOther},
+	{guard.ErrMalformed, exit.CodeUsage},
+	{guard.ErrMissing, exit.CodeUsage},
+	{guard.ErrUnknown, exit.CodeUnavailable},
+}
+
+func (db *guarded) failed(err error) error {
+	for _, k := range guardCodes {
+		if errors.Is(err, k.is) {
+			return exit.Failed(k.code, "%s", db.textOf(err))
+		}
+	}
+	code, advice := db.explain(err)
+	return exit.Failed(code, "%s%s", db.textOf(err), advice)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -166,6 +167,6 @@ func FuzzSetFlag(f *testing.F) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_ = readConfig(newServe(), path) // it comes back
+		_ = flags.ReadConfig(newServe(), path) // it comes back
 	})
 }

@@ -10,7 +10,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	_ "github.com/pawlproject/pawl/cmd/pawl/internal/needsunix"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 )
@@ -24,10 +27,10 @@ func main() {
 		setTimerSlack()
 	}
 	outliveReaders()
-	takeSecrets()
+	client.TakeSecrets()
 	code, sig := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 	if sig != 0 {
-		die(sig)
+		signals.Die(sig)
 	}
 	os.Exit(code)
 }
@@ -37,14 +40,14 @@ func main() {
 // is caught, not ignored: what is ignored is inherited by the command of run.
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// output is the standard output. It notes that nobody reads it any more.
-type output struct {
+// watched is the standard output. It notes that nobody reads it any more.
+type watched struct {
 	io.Writer
 	unread atomic.Bool
 }
 
 // Write implements io.Writer.
-func (o *output) Write(b []byte) (int, error) {
+func (o *watched) Write(b []byte) (int, error) {
 	n, err := o.Writer.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
 		o.unread.Store(true)
@@ -56,18 +59,18 @@ func (o *output) Write(b []byte) (int, error) {
 // process is to die of instead; 0: none. A command whose answer nobody reads to the
 // end dies of SIGPIPE, without a word, as others do; but after its own cleaning up.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (code int, death syscall.Signal) {
-	out := &output{Writer: stdout}
+	out := &watched{Writer: stdout}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	code, message := exitOf(err)
-	if death = deathOf(err); out.unread.Load() && death == 0 {
+	code, message := exit.Of(err)
+	if death = exit.DeathOf(err); out.unread.Load() && death == 0 {
 		return 128 + int(syscall.SIGPIPE), syscall.SIGPIPE
 	}
 	if message != "" {
-		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), termsafe.Text(withoutPasswords(message)))
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), termsafe.Text(exit.WithoutPasswords(message)))
 	}
 	return code, death
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,6 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/internal/locktable"
 )
@@ -20,22 +25,22 @@ import (
 type runFlags struct {
 	name string
 	args []string
-	cell target
+	cell client.Target
 
 	// election: value is shown to others, and the command is optional.
 	election bool
 	value    string
 
-	mode      modeFlags
+	mode      flags.Mode
 	nonblock  bool
-	wait      durationFlag
-	ttl       durationFlag
-	killAfter durationFlag
-	maxHold   durationFlag
+	wait      flags.Duration
+	ttl       flags.Duration
+	killAfter flags.Duration
+	maxHold   flags.Duration
 	signal    string
 	label     string
 	conflict  int
-	contain   choiceFlag
+	contain   flags.Choice
 	statusFD  int
 	json      bool
 	quiet     bool
@@ -81,7 +86,7 @@ is none. --status-fd tells whose code it is.`,
 	f := cmd.Flags()
 	f.BoolVarP(&v.nonblock, "nonblock", "n", false, "do not wait: one try")
 	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
-	v.mode.register(f)
+	v.mode.Add(f)
 	f.Var(&v.maxHold, "max-hold", "how long the command may run; then it is asked to end, and killed after --kill-after; absent: for ever")
 	v.register(cmd)
 	return cmd
@@ -90,9 +95,9 @@ is none. --status-fd tells whose code it is.`,
 // register adds what run and elect have in common.
 func (v *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	servers := serversFlag(f)
-	v.ttl.value = locktable.TTLDefault
-	v.contain = choiceFlag{string(supervise.ContainAuto), []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}}
+	servers := client.AddFlags(f)
+	v.ttl.Value = locktable.TTLDefault
+	v.contain = flags.Choice{Value: string(supervise.ContainAuto), Of: []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}}
 	f.Var(&v.ttl, "ttl", "how long the lease outlives the last sign of life; about how long others wait after a crash")
 	f.VarP(&v.killAfter, "kill-after", "k", "time between the request to end and the kill (default 5s, at most a third of the TTL)")
 	f.StringVar(&v.signal, "signal", "TERM", "signal that asks the command to end")
@@ -103,7 +108,7 @@ func (v *runFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&v.json, "json", false, "what "+cmd.Name()+" itself has to say goes to the standard error as lines of JSON")
 	f.BoolVarP(&v.quiet, "quiet", "q", false, "say nothing but errors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cell, err := targetOf(cmd, *servers)
+		cell, err := client.TargetOf(cmd, *servers)
 		if err == nil {
 			err = v.validate(cmd, args)
 		}
@@ -123,70 +128,70 @@ func (v *runFlags) validate(cmd *cobra.Command, args []string) error {
 	case v.election && dash < 0 && len(args) == 1:
 		// No command is meant.
 	case len(args) == 0 || dash == 0:
-		return usage(cmd, "NAME is missing; expected NAME -- COMMAND")
+		return exit.Usage(cmd, "NAME is missing; expected NAME -- COMMAND")
 	case dash < 0:
-		return usage(cmd, "\"--\" is missing; expected %s -- COMMAND", shown(args[0]))
+		return exit.Usage(cmd, "\"--\" is missing; expected %s -- COMMAND", output.Text(args[0]))
 	case dash > 1:
-		return usage(cmd, "too many arguments (%q) before \"--\"; expected NAME -- COMMAND", args[1])
+		return exit.Usage(cmd, "too many arguments (%q) before \"--\"; expected NAME -- COMMAND", args[1])
 	case len(args) == dash:
-		return usage(cmd, "COMMAND is missing; expected it behind \"--\"")
+		return exit.Usage(cmd, "COMMAND is missing; expected it behind \"--\"")
 	}
 	v.name, v.args = args[0], args[1:]
-	if v.nonblock && v.wait.given {
-		return usage(cmd, "both --nonblock and --wait are given; expected one of them")
+	if v.nonblock && v.wait.Given {
+		return exit.Usage(cmd, "both --nonblock and --wait are given; expected one of them")
 	}
-	if err := checkAcquire(cmd, args[:1], durationFlag{v.ttl.value, true}, v.wait, v.label, ""); err != nil {
+	if err := checkAcquire(cmd, args[:1], flags.Duration{Value: v.ttl.Value, Given: true}, v.wait, v.label, ""); err != nil {
 		return err
 	}
-	if err := v.mode.check(cmd); err != nil {
+	if err := v.mode.Check(cmd); err != nil {
 		return err
 	}
 	if err := locktable.ValidValue([]byte(v.value)); err != nil {
-		return usage(cmd, "--value: %v", err)
+		return exit.Usage(cmd, "--value: %v", err)
 	}
 	if v.conflict < 0 || v.conflict > 255 {
-		return usage(cmd, "--conflict-exit-code is %d; expected 0 to 255", v.conflict)
+		return exit.Usage(cmd, "--conflict-exit-code is %d; expected 0 to 255", v.conflict)
 	}
 	if err := v.validateTimes(cmd); err != nil {
 		return err
 	}
-	if v.maxHold.given && v.maxHold.value <= 0 {
-		return usage(cmd, "--max-hold is %v; expected more than 0s", v.maxHold.value)
+	if v.maxHold.Given && v.maxHold.Value <= 0 {
+		return exit.Usage(cmd, "--max-hold is %v; expected more than 0s", v.maxHold.Value)
 	}
 	if signalOf(v.signal) == 0 {
-		return usage(cmd, "--signal is %q; expected a name such as TERM, or a number", v.signal)
+		return exit.Usage(cmd, "--signal is %q; expected a name such as TERM, or a number", v.signal)
 	}
 	if v.statusFD < 0 && cmd.Flags().Changed("status-fd") {
-		return usage(cmd, "--status-fd is %d; expected the number of an open file descriptor, such as 3", v.statusFD)
+		return exit.Usage(cmd, "--status-fd is %d; expected the number of an open file descriptor, such as 3", v.statusFD)
 	}
 	if v.statusFD >= 0 {
 		if _, err := unix.FcntlInt(uintptr(v.statusFD), unix.F_GETFD, 0); err != nil {
-			return usage(cmd, "--status-fd is %d, which is not open", v.statusFD)
+			return exit.Usage(cmd, "--status-fd is %d, which is not open", v.statusFD)
 		}
 		if v.statusFD > 2 {
 			unix.CloseOnExec(v.statusFD) // not the command's
 		}
 	}
 	if v.label == "" && !cmd.Flags().Changed("label") {
-		v.label = fmt.Sprintf("%s pid %d", hostLabel(), os.Getpid())
+		v.label = fmt.Sprintf("%s pid %d", client.HostLabel(), os.Getpid())
 	}
 	return nil
 }
 
 func (v *runFlags) validateTimes(cmd *cobra.Command) error {
-	if !v.killAfter.given {
-		v.killAfter.value = supervise.DefaultKillAfter(v.ttl.value)
+	if !v.killAfter.Given {
+		v.killAfter.Value = supervise.DefaultKillAfter(v.ttl.Value)
 	}
-	switch ttl, kill := v.ttl.value, v.killAfter.value; {
+	switch ttl, kill := v.ttl.Value, v.killAfter.Value; {
 	case len(v.args) == 0:
 		return nil // nothing is to be killed
 	case kill < 0:
-		return usage(cmd, "--kill-after is %v; expected 0s or more", kill)
+		return exit.Usage(cmd, "--kill-after is %v; expected 0s or more", kill)
 	case kill > locktable.TTLMax:
-		return usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most 24h", kill)
+		return exit.Usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most 24h", kill)
 	case !supervise.Fits(ttl, kill):
-		return usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+
-			"expected --ttl %v or more", ttl, people(kill), supervise.MinTTL(kill))
+		return exit.Usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+
+			"expected --ttl %v or more", ttl, output.Duration(kill), supervise.MinTTL(kill))
 	}
 	return nil
 }
@@ -249,7 +254,7 @@ func (w *words) end() {
 	w.ended = true
 	close(w.lines)
 	w.mu.Unlock()
-	late, cancel := boundedBy(200 * time.Millisecond)
+	late, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	select {
 	case <-w.done:

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,18 +15,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 )
 
 const (
-	// connectMin and connectMax bound the wait for a server before there is a
+	// connectMin and client.ConnectMax bound the wait for a server before there is a
 	// session.
 	connectMin = 3 * time.Second
-	connectMax = 10 * time.Second
-	// partMax bounds what is done after a signal ended the wait, partingMax the
-	// release at the end.
-	partMax    = 700 * time.Millisecond
-	partingMax = 2 * time.Second
+	// partMax bounds what is done after a signal ended the wait.
+	partMax = 700 * time.Millisecond
 )
 
 // running is a run from its first request to its exit code.
@@ -47,22 +47,14 @@ func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	// With a held name counted as success and --quiet nothing is printed.
 	silent := v.quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
 	if err != nil && !v.json && !silent {
-		r.words.say(cmd.CommandPath() + ": " + textOf(err))
+		r.words.say(cmd.CommandPath() + ": " + exit.Text(err))
 	}
 	if v.json && !silent {
-		r.event("ended", map[string]any{"outcome": outcome, "error": textOf(err)})
+		r.event("ended", map[string]any{"outcome": outcome, "error": exit.Text(err)})
 	}
 	v.report(outcome)
 	r.words.end()
-	return &exitError{code: outcome.Code, signal: outcome.Death()}
-}
-
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	// Errors that were joined are lines of their own.
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "pawl: "), "\n", ": ")
+	return &exit.Error{Code: outcome.Code, Signal: outcome.Death()}
 }
 
 func (r *running) event(what string, with map[string]any) {
@@ -106,17 +98,17 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	ended := r.watchSignals(stop)
-	client, lease, err := r.acquire(waiting)
+	c, lease, err := r.acquire(waiting)
 	if sig := ended(); sig != 0 {
 		// Whatever was granted meanwhile is given back with the session.
-		parting(client, partMax)
+		client.Part(c, partMax)
 		return supervise.Interrupted(sig), nil
 	}
 	if err != nil {
-		parting(client, partMax)
+		client.Part(c, partMax)
 		return r.notAcquired(err)
 	}
-	defer parting(client, partingMax)
+	defer client.Part(c, client.PartingMax)
 	r.heard.granted(lease)
 
 	f := lease.Fence()
@@ -126,7 +118,7 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	if len(r.args) == 0 {
 		return r.hold(ctx, lease)
 	}
-	followed, err := supervise.Follow(lease, r.ttl.value)
+	followed, err := supervise.Follow(lease, r.ttl.Value)
 	if err != nil {
 		return supervise.Failed(supervise.CodeNotExecutable, supervise.ReasonNotStarted), err
 	}
@@ -137,10 +129,10 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 			"PAWL_FENCE="+f.Token.String(), "PAWL_CELL="+f.Cell, "PAWL_RESOURCE="+f.Resource,
 			"PAWL_SLOT="+strconv.Itoa(lease.Slot())),
 		Signal:    signalOf(r.signal),
-		KillAfter: r.killAfter.value,
-		MaxHold:   r.maxHold.value,
-		Margin:    supervise.Margin(r.ttl.value),
-		Contain:   supervise.Contain(r.contain.value),
+		KillAfter: r.killAfter.Value,
+		MaxHold:   r.maxHold.Value,
+		Margin:    supervise.Margin(r.ttl.Value),
+		Contain:   supervise.Contain(r.contain.Value),
 		Signals:   r.signals,
 		Notice:    r.notice,
 		Losing:    r.alarm,
@@ -165,13 +157,13 @@ func (r *running) conclude(lease *pawl.Lease, o supervise.Outcome) supervise.Out
 		return o
 	}
 	held := lease.Remaining() > 0
-	bounded, cancel := boundedBy(partMax)
+	bounded, cancel := context.WithTimeout(context.Background(), partMax)
 	defer cancel()
 	said := lease.Release(bounded)
 	if !errors.Is(said, pawl.ErrBroken) && !(held && errors.Is(said, pawl.ErrLost)) {
 		return o
 	}
-	r.alarm(textOf(said))
+	r.alarm(exit.Text(said))
 	return supervise.Outcome{Code: supervise.CodeLost, From: supervise.FromPawl, Reason: supervise.ReasonLost, Child: o.Child}
 }
 
@@ -192,7 +184,7 @@ func (r *running) watchSignals(end context.CancelCauseFunc) func() syscall.Signa
 					_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 				default:
 					got <- sig
-					end(&signalError{sig})
+					end(&signals.Error{Signal: sig})
 					return
 				}
 			case <-over:
@@ -208,33 +200,33 @@ func (r *running) watchSignals(end context.CancelCauseFunc) func() syscall.Signa
 
 // acquire waits for the lease as long as it was told.
 func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error) {
-	if os.Getenv("PAWL_NAME") == r.name && !r.mode.shared {
-		r.notice(fmt.Sprintf("this runs under a lease of %s already (PAWL_NAME): a second one is not granted before the first has ended", shown(r.name)))
+	if os.Getenv("PAWL_NAME") == r.name && !r.mode.Shared {
+		r.notice(fmt.Sprintf("this runs under a lease of %s already (PAWL_NAME): a second one is not granted before the first has ended", output.Text(r.name)))
 	}
-	asking := r.cell.client()
-	defer asking.close()
+	asking := r.cell.Client()
+	defer asking.Close()
 	if err := r.probe(ctx, asking); err != nil {
 		return nil, nil, err
 	}
-	r.cell = asking.first()
-	patience := connectMax
-	if r.nonblock || r.wait.given {
-		patience = min(max(r.wait.value, connectMin), connectMax)
+	r.cell = asking.AnsweredFirst()
+	patience := client.ConnectMax
+	if r.nonblock || r.wait.Given {
+		patience = min(max(r.wait.Value, connectMin), client.ConnectMax)
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, err := r.cell.dial(connecting, pawl.Options{TTL: r.ttl.value, Label: r.label})
+	c, err := r.cell.Dial(connecting, pawl.Options{TTL: r.ttl.Value, Label: r.label})
 	if err != nil {
 		return nil, nil, err
 	}
-	go r.heard.watch(client.Events())
-	if r.nonblock || r.wait.given && r.wait.value == 0 {
-		l, err := client.TryAcquire(ctx, r.name, r.options()...)
-		return client, l, err
+	go r.heard.watch(c.Events())
+	if r.nonblock || r.wait.Given && r.wait.Value == 0 {
+		l, err := c.TryAcquire(ctx, r.name, r.options()...)
+		return c, l, err
 	}
 	var done context.CancelFunc
-	if r.wait.given {
-		ctx, done = context.WithTimeout(ctx, r.wait.value)
+	if r.wait.Given {
+		ctx, done = context.WithTimeout(ctx, r.wait.Value)
 	} else {
 		ctx, done = context.WithCancel(ctx)
 	}
@@ -245,20 +237,20 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 		telling.Go(func() { r.reportHolder(ctx, asking) })
 	}
 	if r.election {
-		l, err := client.Campaign(ctx, r.name, []byte(r.value), r.options()...)
-		return client, l, err
+		l, err := c.Campaign(ctx, r.name, []byte(r.value), r.options()...)
+		return c, l, err
 	}
-	l, err := client.Acquire(ctx, r.name, r.options()...)
-	return client, l, err
+	l, err := c.Acquire(ctx, r.name, r.options()...)
+	return c, l, err
 }
 
 func (r *running) options() []pawl.AcquireOption {
-	o := []pawl.AcquireOption{pawl.LockDelay(r.mode.lockDelay.value)}
-	if r.mode.shared {
+	o := []pawl.AcquireOption{pawl.LockDelay(r.mode.LockDelay.Value)}
+	if r.mode.Shared {
 		o = append(o, pawl.Shared())
 	}
-	if r.mode.slots > 0 {
-		o = append(o, pawl.Slots(int(r.mode.slots)))
+	if r.mode.Slots > 0 {
+		o = append(o, pawl.Slots(int(r.mode.Slots)))
 	}
 	return o
 }
@@ -267,16 +259,16 @@ func (r *running) options() []pawl.AcquireOption {
 // command was not started.
 func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	var held *pawl.HeldError
-	var told *exitError
+	var told *exit.Error
 	switch {
 	case errors.As(err, &told):
-		return supervise.Failed(told.code, reasonFor[told.code]), err
-	case refusedOf(err) != nil:
-		code, text := exitOf(err)
+		return supervise.Failed(told.Code, reasonFor[told.Code]), err
+	case exit.RefusalOf(err) != nil:
+		code, text := exit.Of(err)
 		return supervise.Failed(code, reasonFor[code]), errors.New(text)
 	case errors.As(err, &held):
 		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired),
-			fmt.Errorf("%s is held by %s (%s) with token %d since %s", shown(r.name), shown(held.Label), shown(held.Handle), held.Token, held.Since.Format(time.RFC3339))
+			fmt.Errorf("%s is held by %s (%s) with token %d since %s", output.Text(r.name), output.Text(held.Label), output.Text(held.Handle), held.Token, held.Since.Format(time.RFC3339))
 	case errors.Is(err, pawl.ErrDenied):
 		return supervise.Failed(supervise.CodeDenied, supervise.ReasonDenied), err
 	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrConflict):
@@ -287,31 +279,12 @@ func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	case errors.Is(err, pawl.ErrUnavailable):
 		return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 	case errors.Is(err, context.DeadlineExceeded):
-		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", shown(r.name), r.wait.value)
+		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", output.Text(r.name), r.wait.Value)
 	}
 	return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 }
 
 // reasonFor are the reasons of what the search for a server can end with.
 var reasonFor = map[int]string{
-	exitUsage: supervise.ReasonUsage, exitUnavailable: supervise.ReasonUnreachable, exitDenied: supervise.ReasonDenied,
-}
-
-// parting closes a client, which releases its lease, within a bound: the server
-// may not answer any more.
-func parting(c *pawl.Client, within time.Duration) {
-	if c == nil {
-		return
-	}
-	late, cancel := boundedBy(within)
-	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		_ = c.Close() // the session ends by itself
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-late.Done():
-	}
+	exit.CodeUsage: supervise.ReasonUsage, exit.CodeUnavailable: supervise.ReasonUnreachable, exit.CodeDenied: supervise.ReasonDenied,
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/internal/store"
@@ -18,49 +21,41 @@ import (
 // same words as by every other command; a run that waits for its turn waits for
 // a server, too. On the way it learns what a change of the active server would
 // do to the command.
-func (r *running) probe(ctx context.Context, asking *client) error {
-	wait := unreachableMax
-	if r.nonblock || r.wait.given {
-		wait = r.wait.value
+func (r *running) probe(ctx context.Context, asking *client.Client) error {
+	wait := client.UnreachableMax
+	if r.nonblock || r.wait.Given {
+		wait = r.wait.Value
 	}
 	if !r.quiet {
-		asking.waits = r.notice
+		asking.Waits = r.notice
 	}
 	activeTTL := store.ActiveTTLDefault // of a server that does not tell its own
-	err := asking.read(ctx, wait, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
+	err := asking.Read(ctx, wait, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
 		s, err := l.Status(ctx, &linkpb.StatusRequest{})
 		if err == nil && s.GetActiveTtlNano() > 0 {
 			activeTTL = time.Duration(s.GetActiveTtlNano())
 		}
 		return err
 	})
-	if err == nil && len(r.args) > 0 && !supervise.RidesOutTakeover(r.ttl.value, r.killAfter.value, activeTTL) {
+	if err == nil && len(r.args) > 0 && !supervise.RidesOutTakeover(r.ttl.Value, r.killAfter.Value, activeTTL) {
 		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v; a restart of the server, or another one's taking over, can take %v; a longer --ttl gives it the time",
-			people(r.ttl.value), people(r.killAfter.value), people(supervise.Grace(r.ttl.value, r.killAfter.value)), people(activeTTL+2*time.Second)))
+			output.Duration(r.ttl.Value), output.Duration(r.killAfter.Value), output.Duration(supervise.Grace(r.ttl.Value, r.killAfter.Value)), output.Duration(activeTTL+2*time.Second)))
 	}
 	return err
-}
-
-// people is a duration as people read it.
-func people(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
 }
 
 // reportAfter is how long a run waits for its turn before it says for whom.
 const reportAfter = time.Second
 
 // reportHolder says once who has the name that is waited for.
-func (r *running) reportHolder(ctx context.Context, asking *client) {
-	<-after(ctx, reportAfter)
+func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
+	<-client.After(ctx, reportAfter)
 	if ctx.Err() != nil {
 		return
 	}
-	_ = list(ctx, asking, &linkpb.ListRequest{Name: r.name}, func(l rest.LockBody) error { // only to be helpful
+	_ = asking.List(ctx, &linkpb.ListRequest{Name: r.name}, func(l rest.LockBody) error { // only to be helpful
 		if len(l.Holders) > 0 && ctx.Err() == nil {
-			r.notice("waiting: " + shown(l.Name) + " is " + describe(l.Holders[0]))
+			r.notice("waiting: " + output.Text(l.Name) + " is " + output.Holder(l.Holders[0]))
 		}
 		return nil
 	})
@@ -101,7 +96,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 				// The wait ends with it, or the next attempt has another credential.
 			case !held:
 				warned = true
-				h.notice(h.silence(e.Remaining) + "; the place in the queue is lost in " + people(e.Remaining).String() + ", unless that changes")
+				h.notice(h.silence(e.Remaining) + "; the place in the queue is lost in " + output.Duration(e.Remaining).String() + ", unless that changes")
 			case now > e.Remaining:
 				// It is over: a renewal was answered since.
 			default:
@@ -111,7 +106,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 		case pawl.Lost:
 			if !held {
 				warned = true
-				h.notice("the place in the queue is lost (" + textOf(e.Err) + "); the next one is taken when a server answers")
+				h.notice("the place in the queue is lost (" + exit.Text(e.Err) + "); the next one is taken when a server answers")
 			}
 		case pawl.Safe:
 			h.last.Store(nil)
@@ -129,9 +124,9 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 // threat says what comes when no renewal is answered for what remains.
 func (h *renewals) threat(remaining time.Duration) string {
 	if len(h.args) == 0 {
-		return "the lease is lost in " + people(remaining).String()
+		return "the lease is lost in " + output.Duration(remaining).String()
 	}
-	left := max(remaining-h.killAfter.value-supervise.Margin(h.ttl.value), 0)
+	left := max(remaining-h.killAfter.Value-supervise.Margin(h.ttl.Value), 0)
 	return "the command is asked to end in " + left.Round(100*time.Millisecond).String()
 }
 
@@ -139,7 +134,7 @@ func (h *renewals) threat(remaining time.Duration) string {
 // why as far as is known.
 func (h *renewals) overdue() string {
 	if why := h.last.Load(); why != nil && errors.Is(*why, pawl.ErrDenied) {
-		return "the server refuses to renew the lease (" + textOf(*why) + ")"
+		return "the server refuses to renew the lease (" + exit.Text(*why) + ")"
 	}
 	left, _ := h.remaining()
 	return h.silence(left)
@@ -148,9 +143,9 @@ func (h *renewals) overdue() string {
 // silence says for how long no server has answered a renewal, of a session that
 // ends after what remains, and why as far as is known.
 func (h *renewals) silence(remaining time.Duration) string {
-	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.value - remaining).Round(100*time.Millisecond))
+	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.Value - remaining).Round(100*time.Millisecond))
 	if why := h.last.Load(); why != nil {
-		text += " (" + textOf(*why) + ")"
+		text += " (" + exit.Text(*why) + ")"
 	}
 	return text
 }

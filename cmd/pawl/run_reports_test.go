@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -193,7 +194,7 @@ func TestOldEventIsNoDanger(t *testing.T) {
 		if _, err := f.Seek(0, 0); err != nil {
 			t.Fatal(err)
 		}
-		v := &runFlags{args: []string{"true"}, ttl: durationFlag{value: 15 * time.Second}, killAfter: durationFlag{value: 5 * time.Second}}
+		v := &runFlags{args: []string{"true"}, ttl: flags.Duration{Value: 15 * time.Second}, killAfter: flags.Duration{Value: 5 * time.Second}}
 		r := &running{runFlags: v, words: speak(f)}
 		h := &renewals{running: r}
 		h.granted(fixed(left))

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/server"
 	"github.com/pawlproject/pawl/internal/bearer"
 )
@@ -49,33 +51,33 @@ func (v *etcdFlags) validate(cmd *cobra.Command, kind, cell string, insecure boo
 	if kind != server.StoreEtcd {
 		for _, name := range etcdFlagNames {
 			if cmd.Flags().Changed(name) {
-				return server.Etcd{}, usage(cmd, "--%s belongs to --store %s, and the store is %s", name, server.StoreEtcd, kind)
+				return server.Etcd{}, exit.Usage(cmd, "--%s belongs to --store %s, and the store is %s", name, server.StoreEtcd, kind)
 			}
 		}
 		return server.Etcd{}, nil
 	}
 	if len(v.endpoints) == 0 {
-		return server.Etcd{}, usage(cmd, "--store %s needs --endpoints; expected host:port of each member, such as 127.0.0.1:2379", server.StoreEtcd)
+		return server.Etcd{}, exit.Usage(cmd, "--store %s needs --endpoints; expected host:port of each member, such as 127.0.0.1:2379", server.StoreEtcd)
 	}
 	if (v.tls.Cert == "") != (v.tls.Key == "") {
-		return server.Etcd{}, usage(cmd, "--store-cert and --store-key belong together; expected both or neither")
+		return server.Etcd{}, exit.Usage(cmd, "--store-cert and --store-key belong together; expected both or neither")
 	}
 	if !strings.HasPrefix(v.prefix, "/") || !strings.HasSuffix(v.prefix, "/") || len(v.prefix) > etcdstore.PrefixMax {
-		return server.Etcd{}, usage(cmd, "--prefix is %q; expected at most %d bytes that begin and end with '/', such as /pawl/", v.prefix, etcdstore.PrefixMax)
+		return server.Etcd{}, exit.Usage(cmd, "--prefix is %q; expected at most %d bytes that begin and end with '/', such as /pawl/", v.prefix, etcdstore.PrefixMax)
 	}
 	if err := v.checkEndpoints(insecure); err != nil {
-		return server.Etcd{}, usage(cmd, "%v", err)
+		return server.Etcd{}, exit.Usage(cmd, "%v", err)
 	}
 	e := server.Etcd{Endpoints: v.endpoints, Prefix: v.prefix + cell + "/", TLS: v.tls, User: v.user}
 	if v.user == "" {
 		if v.passwordFile != "" {
-			return server.Etcd{}, usage(cmd, "--store-password-file is given and no --store-user")
+			return server.Etcd{}, exit.Usage(cmd, "--store-password-file is given and no --store-user")
 		}
 		return e, nil
 	}
 	e.Password = v.password()
 	if _, err := e.Password(); err != nil {
-		return server.Etcd{}, usage(cmd, "%v", err)
+		return server.Etcd{}, exit.Usage(cmd, "%v", err)
 	}
 	return e, nil
 }
@@ -116,7 +118,7 @@ func (v *etcdFlags) password() func() (string, error) {
 		}
 	}
 	return func() (string, error) {
-		word, err := readSecret(file)
+		word, err := flags.ReadSecret(file)
 		if err != nil {
 			return "", fmt.Errorf("read the password of --store-user: %w", err)
 		}

@@ -7,6 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/guard"
 )
 
@@ -14,7 +19,7 @@ import (
 const traceTimesMax = 100_000
 
 func newTrace() *cobra.Command {
-	var ttl, wait durationFlag
+	var ttl, wait flags.Duration
 	var times int
 	var unary, overHTTP, asJSON bool
 	cmd := &cobra.Command{
@@ -36,12 +41,12 @@ A name that is held waits in the lock table, for --wait at most.
 
 Only the acquires of this command are traced. Others cost nothing more for it.
 
-` + exitHelp,
+` + exit.Help,
 		Example: "  pawl trace orders/7\n  pawl trace scratch -n 1000\n  pawl trace scratch -n 100 --http\n  pawl trace scratch -n 1000 --json | jq -r '.rooms[] | [.room, .step, .p50] | @tsv'",
-		Args:    names("NAME"),
+		Args:    flags.Names("NAME"),
 	}
 	f := cmd.Flags()
-	servers := serversFlag(f)
+	servers := client.AddFlags(f)
 	f.IntVarP(&times, "times", "n", 1, "how often to acquire and release, 1 to 100000")
 	f.Var(&ttl, "ttl", "TTL of the session, 1s to 24h (default 15s)")
 	f.VarP(&wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s or absent: one try")
@@ -50,37 +55,37 @@ Only the acquires of this command are traced. Others cost nothing more for it.
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if times < 1 || times > traceTimesMax {
-			return usage(cmd, "-n is %d; expected 1 to %d", times, traceTimesMax)
+			return exit.Usage(cmd, "-n is %d; expected 1 to %d", times, traceTimesMax)
 		}
 		if unary && overHTTP {
-			return usage(cmd, "both --unary and --http are given; expected one of them")
+			return exit.Usage(cmd, "both --unary and --http are given; expected one of them")
 		}
 		if err := checkAcquire(cmd, args, ttl, wait, "", ""); err != nil {
 			return err
 		}
-		cell, err := targetOf(cmd, *servers)
+		cell, err := client.TargetOf(cmd, *servers)
 		if err != nil {
 			return err
 		}
-		ctx, stop := untilSignal(cmd.Context())
+		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
 		cell, told, err := answers(ctx, cell)
 		if err != nil {
 			return err
 		}
-		t := tracing{name: args[0], ttl: ttl.value, wait: wait.value}
+		t := tracing{name: args[0], ttl: ttl.Value, wait: wait.Value}
 		begin := t.overStream
 		switch {
 		case unary:
 			begin = t.byCalls
 		case overHTTP:
-			begin = func(ctx context.Context, cell target) (way, error) { return t.overHTTP(cell, told) }
+			begin = func(ctx context.Context, cell client.Target) (way, error) { return t.overHTTP(cell, told) }
 		}
 		if err := t.run(ctx, cell, begin, times); err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), t.body())
+			return output.JSON(cmd.OutOrStdout(), t.body())
 		}
 		return t.print(cmd.OutOrStdout())
 	}
@@ -111,18 +116,18 @@ type way struct {
 
 // answers says at once, and in the words of the other commands, when nobody
 // serves. What it returns begins with the server that answered.
-func answers(ctx context.Context, cell target) (target, *linkpb.StatusResponse, error) {
-	c := cell.client()
-	defer c.close()
+func answers(ctx context.Context, cell client.Target) (client.Target, *linkpb.StatusResponse, error) {
+	c := cell.Client()
+	defer c.Close()
 	var told *linkpb.StatusResponse
-	err := c.read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
+	err := c.Read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
 		told, err = l.Status(ctx, &linkpb.StatusRequest{})
 		return err
 	})
-	return c.first(), told, err
+	return c.AnsweredFirst(), told, err
 }
 
-func (t *tracing) run(ctx context.Context, cell target, begin func(context.Context, target) (way, error), times int) error {
+func (t *tracing) run(ctx context.Context, cell client.Target, begin func(context.Context, client.Target) (way, error), times int) error {
 	w, err := begin(ctx, cell)
 	if err != nil {
 		return err
@@ -141,5 +146,5 @@ func (t *tracing) run(ctx context.Context, cell target, begin func(context.Conte
 
 // errNotTraced is the end of a trace that the server said nothing of.
 func errNotTraced() error {
-	return failed(exitUnavailable, "the server does not tell where a request has been; it may be older than this program, or follow too many at the same time")
+	return exit.Failed(exit.CodeUnavailable, "the server does not tell where a request has been; it may be older than this program, or follow too many at the same time")
 }

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/bearer"
@@ -31,27 +34,27 @@ func (l *laps) lap(token guard.Token, server []time.Duration) lap {
 }
 
 // byCalls follows the unary call.
-func (t *tracing) byCalls(_ context.Context, cell target) (way, error) {
-	c := cell.client()
+func (t *tracing) byCalls(_ context.Context, cell client.Target) (way, error) {
+	c := cell.Client()
 	l := laps{clock: clock.System()}
 	once := func(ctx context.Context) (lap, error) {
 		l.asked = l.clock.Now()
 		q := &linkpb.AcquireRequest{
-			Name: t.name, TtlNano: int64(t.ttl), WaitNano: int64(t.wait), Label: hostLabel(), RequestId: rand.Text(), Trace: true,
+			Name: t.name, TtlNano: int64(t.ttl), WaitNano: int64(t.wait), Label: client.HostLabel(), RequestId: rand.Text(), Trace: true,
 		}
 		var a *linkpb.AcquireResponse
-		err := c.call(ctx, t.wait, func(ctx context.Context, s linkpb.LinkClient, _ bool) (err error) {
+		err := c.Call(ctx, t.wait, func(ctx context.Context, s linkpb.LinkClient, _ bool) (err error) {
 			l.sent = l.clock.Now()
 			a, err = s.Acquire(ctx, q)
 			l.came = l.clock.Now()
 			return err
 		})
 		if err != nil {
-			return lap{}, heldError(q, err)
+			return lap{}, client.HeldError(q, err)
 		}
 		l.had = l.clock.Now()
 		// Also when a signal came meanwhile: else it would be held for its whole TTL.
-		if err := release(context.WithoutCancel(ctx), c, a.GetLease(), false); err != nil {
+		if err := c.Release(context.WithoutCancel(ctx), a.GetLease(), false); err != nil {
 			return lap{}, err
 		}
 		if a.GetTrace() == nil {
@@ -59,12 +62,12 @@ func (t *tracing) byCalls(_ context.Context, cell target) (way, error) {
 		}
 		return l.lap(guard.Token(a.GetToken()), serverStretches(a.GetTrace())), nil
 	}
-	return way{rooms: callRooms("link", "gRPC"), once: once, end: c.close}, nil
+	return way{rooms: callRooms("link", "gRPC"), once: once, end: c.Close}, nil
 }
 
 // overHTTP follows the request over HTTP.
-func (t *tracing) overHTTP(cell target, told *linkpb.StatusResponse) (way, error) {
-	c, err := newWebClient(cell.how, told.GetActiveHttp())
+func (t *tracing) overHTTP(cell client.Target, told *linkpb.StatusResponse) (way, error) {
+	c, err := newWebClient(cell.How, told.GetActiveHttp())
 	if err != nil {
 		return way{}, err
 	}
@@ -77,7 +80,7 @@ func (t *tracing) overHTTP(cell target, told *linkpb.StatusResponse) (way, error
 		var lease rest.LeaseBody
 		l.asked = l.clock.Now()
 		err := c.ask(ctx, t.wait, http.MethodPost, "/v1/leases", acquireOverHTTP{
-			Name: t.name, TTL: ttl, Wait: rest.Duration(t.wait), Label: hostLabel(), RequestID: rand.Text(), Trace: true,
+			Name: t.name, TTL: ttl, Wait: rest.Duration(t.wait), Label: client.HostLabel(), RequestID: rand.Text(), Trace: true,
 		}, &lease, &l)
 		if err != nil {
 			return lap{}, err
@@ -121,23 +124,23 @@ type webClient struct {
 
 // newWebClient reaches a server as the link is reached: by the same TLS, and with
 // the same credential.
-func newWebClient(how connection, server string) (*webClient, error) {
+func newWebClient(how client.Connection, server string) (*webClient, error) {
 	if server == "" {
-		return nil, failed(exitUnavailable, "no HTTP interface of an active server is known")
+		return nil, exit.Failed(exit.CodeUnavailable, "no HTTP interface of an active server is known")
 	}
-	c := &webClient{base: "http://" + server, server: server, credential: how.credential}
+	c := &webClient{base: "http://" + server, server: server, credential: how.Credential}
 	dial := bearer.Dialer(func(ctx context.Context, at string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", at)
 	})
-	if how.credential != "" {
+	if how.Credential != "" {
 		var err error
-		if dial, err = bearer.Guarded(server, how.tls != nil, dial); err != nil {
-			return nil, failed(exitUsage, "%v; --ca says what TLS is verified with", err)
+		if dial, err = bearer.Guarded(server, how.TLS != nil, dial); err != nil {
+			return nil, exit.Failed(exit.CodeUsage, "%v; --ca says what TLS is verified with", err)
 		}
 	}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, at string) (net.Conn, error) { return dial(ctx, at) }}
-	if how.tls != nil {
-		c.base, transport.TLSClientConfig = "https://"+server, how.tls.Clone()
+	if how.TLS != nil {
+		c.base, transport.TLSClientConfig = "https://"+server, how.TLS.Clone()
 	}
 	c.Transport = transport
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -146,7 +149,7 @@ func newWebClient(how connection, server string) (*webClient, error) {
 
 // ask sends one request and reads its answer, with its times.
 func (c *webClient) ask(ctx context.Context, wait time.Duration, method, path string, in, out any, l *laps) error {
-	ctx, cancel := context.WithTimeout(ctx, callMax+wait)
+	ctx, cancel := context.WithTimeout(ctx, client.CallMax+wait)
 	defer cancel()
 	var body bytes.Buffer
 	if in != nil {
@@ -156,7 +159,7 @@ func (c *webClient) ask(ctx context.Context, wait time.Duration, method, path st
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, &body)
 	if err != nil {
-		return failed(exitUsage, "%q is no address of a server: %v", c.server, err)
+		return exit.Failed(exit.CodeUsage, "%q is no address of a server: %v", c.server, err)
 	}
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -188,21 +191,18 @@ func (c *webClient) unreached(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && ctx.Err() == context.Canceled {
 		return cause
 	}
-	return failed(exitUnavailable, "%s over HTTP: %v", c.server, err)
+	return exit.Failed(exit.CodeUnavailable, "%s over HTTP: %v", c.server, err)
 }
 
 // refusedOverHTTP makes of a problem what the same refusal by a call would be.
 func refusedOverHTTP(server, status string, text []byte) error {
 	var p rest.Problem
 	if err := json.Unmarshal(text, &p); err != nil || p.Reason == "" {
-		return failed(exitUnavailable, "%s answered over HTTP with %s", server, shown(status))
+		return exit.Failed(exit.CodeUnavailable, "%s answered over HTTP with %s", server, output.Text(status))
 	}
-	code, known := codeOf[linkpb.Reason(linkpb.Reason_value["REASON_"+strings.ToUpper(p.Reason)])]
-	if !known {
-		code = exitOther
-	}
+	code := exit.CodeOf(linkpb.Reason(linkpb.Reason_value["REASON_"+strings.ToUpper(p.Reason)]))
 	if p.Holder != nil {
-		return failed(code, "%s; it is %s", shown(p.Detail), describe(*p.Holder))
+		return exit.Failed(code, "%s; it is %s", output.Text(p.Detail), output.Holder(*p.Holder))
 	}
-	return failed(code, "%s", shown(p.Detail))
+	return exit.Failed(code, "%s", output.Text(p.Detail))
 }

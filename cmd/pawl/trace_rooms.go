@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
@@ -142,7 +143,7 @@ func (t *tracing) print(w io.Writer) error {
 		times = fmt.Sprintf(", of %d acquires one after the other", b.Times)
 	}
 	rows = append(rows, slices.Concat([]string{"", "total"}, columns(b.Total), []string{"to the caller's lease, token " + guard.Token(b.Token).String() + times}))
-	return printTable(w, rows)
+	return output.Table(w, rows)
 }
 
 // micros shows a time in one unit, so that a column can be read down.

@@ -5,20 +5,23 @@ import (
 	"errors"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/hook"
 )
 
 // overStream follows acquires of the SDK, over a session of its own.
-func (t *tracing) overStream(ctx context.Context, cell target) (way, error) {
+func (t *tracing) overStream(ctx context.Context, cell client.Target) (way, error) {
 	var last *hook.Trace
-	dialing, cancel := context.WithTimeout(ctx, connectMax)
+	dialing, cancel := context.WithTimeout(ctx, client.ConnectMax)
 	defer cancel()
 	dialing = hook.With(dialing, hook.Parts{Traced: func(x hook.Trace) { last = &x }})
-	c, err := cell.dial(dialing, pawl.Options{TTL: t.ttl, Label: hostLabel()})
+	c, err := cell.Dial(dialing, pawl.Options{TTL: t.ttl, Label: client.HostLabel()})
 	if err != nil {
-		return way{}, watchError(ctx, err)
+		return way{}, exit.FromSDK(ctx, err)
 	}
 	once := func(ctx context.Context) (lap, error) {
 		last = nil
@@ -31,7 +34,7 @@ func (t *tracing) overStream(ctx context.Context, cell target) (way, error) {
 		}
 		return streamLap(l.Token(), *last), nil
 	}
-	return way{rooms: streamRooms, once: once, end: func() { parting(c, partingMax) }}, nil
+	return way{rooms: streamRooms, once: once, end: func() { client.Part(c, client.PartingMax) }}, nil
 }
 
 func streamLap(token guard.Token, t hook.Trace) lap {
@@ -46,14 +49,14 @@ func (t *tracing) throughSDK(ctx context.Context, c *pawl.Client) (*pawl.Lease, 
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.As(err, &held):
-		return nil, failed(exitNotAcquired, "%s is held by %s (%s) with token %d; --wait waits for it", shown(t.name), shown(held.Label), shown(held.Handle), held.Token)
+		return nil, exit.Failed(exit.CodeNotAcquired, "%s is held by %s (%s) with token %d; --wait waits for it", output.Text(t.name), output.Text(held.Label), output.Text(held.Handle), held.Token)
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnavailable):
-		return nil, failed(exitNotAcquired, "%s was not granted within %v", shown(t.name), t.wait)
+		return nil, exit.Failed(exit.CodeNotAcquired, "%s was not granted within %v", output.Text(t.name), t.wait)
 	case err != nil:
-		return nil, watchError(ctx, err)
+		return nil, exit.FromSDK(ctx, err)
 	}
 	if err := l.Release(ctx); err != nil {
-		return nil, watchError(ctx, err)
+		return nil, exit.FromSDK(ctx, err)
 	}
 	return l, nil
 }

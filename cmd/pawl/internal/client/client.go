@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/dialerr"
 	"github.com/pawlproject/pawl/internal/locktable"
@@ -21,17 +22,17 @@ import (
 )
 
 const (
-	// callMax bounds a call, beside what it may wait for its turn.
-	callMax = 10 * time.Second
+	// CallMax bounds a call, beside what it may wait for its turn.
+	CallMax = 10 * time.Second
 	// takeOverMax is how long a command goes on asking servers that answer that
 	// they do not serve: one of them may be taking over.
 	takeOverMax = 8 * time.Second
 	askAgain    = 200 * time.Millisecond
-	// unreachableMax bounds how long a command that waits for its turn waits for a
-	// server that cannot be reached, reachQuiet how long without a word.
-	unreachableMax   = 10 * time.Second
+	// UnreachableMax bounds how long a command that waits for its turn waits for a
+	// server that cannot be reached, unreachableQuiet how long without a word.
+	UnreachableMax   = 10 * time.Second
 	unreachableQuiet = time.Second
-	// keepMax is reachMax for a command about a lease that its caller has: well
+	// keepMax is UnreachableMax for a command about a lease that its caller has: well
 	// below the TTL when none is said, and long enough for a server that is started
 	// again.
 	keepMax = 5 * time.Second
@@ -45,33 +46,36 @@ const (
 	answerMax = locktable.PageMax*(locktable.ValueMax+4<<10) + 4<<20
 )
 
-// client asks the servers of a cell, one after the other, until one serves.
-type client struct {
-	target
+// Client asks the servers of a cell, one after the other, until one serves.
+type Client struct {
+	Target
 	conns map[string]*grpc.ClientConn
 	// slow counts the connections to a server that came to nothing for want of
 	// time.
 	slow map[string]int
 	// served is the server that gave the last answer.
 	served string
-	// waits is told once that servers cannot be reached; nil: nobody is.
-	waits func(text string)
+	// Waits is told once that servers cannot be reached; nil: nobody is.
+	Waits func(text string)
 }
 
-func newClient(cmd *cobra.Command, flag []string) (*client, error) {
-	t, err := targetOf(cmd, flag)
+// New returns a client of the servers that --servers, which is flag, and the environment
+// name. It dials when it is first used, and is to be closed.
+func New(cmd *cobra.Command, flag []string) (*Client, error) {
+	t, err := TargetOf(cmd, flag)
 	if err != nil {
 		return nil, err
 	}
-	return t.client(), nil
+	return t.Client(), nil
 }
 
-// tells has a command say on its standard error that it waits for a server.
-func (c *client) tells(cmd *cobra.Command) {
-	c.waits = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), cmd.CommandPath()+": "+text) }
+// SayWaiting has a command say on its standard error that it waits for a server.
+func (c *Client) SayWaiting(cmd *cobra.Command) {
+	c.Waits = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), cmd.CommandPath()+": "+text) }
 }
 
-func (c *client) close() {
+// Close closes its connections.
+func (c *Client) Close() {
 	for _, conn := range c.conns {
 		_ = conn.Close() // nothing is under way
 	}
@@ -80,85 +84,85 @@ func (c *client) close() {
 
 // reread has the next request carry the credential that its file holds now, and
 // reports whether that is another one.
-func (c *client) reread() bool {
-	if !c.how.reread() {
+func (c *Client) reread() bool {
+	if !c.How.reread() {
 		return false
 	}
-	c.close() // a connection keeps the credential that it was made with
+	c.Close() // a connection keeps the credential that it was made with
 	return true
 }
 
-func (c *client) at(server string) (*grpc.ClientConn, error) {
+func (c *Client) at(server string) (*grpc.ClientConn, error) {
 	if conn, ok := c.conns[server]; ok {
 		return conn, nil
 	}
-	options, err := bearer.Options(server, c.how.tls, c.how.credential, func(ctx context.Context, at string) (net.Conn, error) {
+	options, err := bearer.Options(server, c.How.TLS, c.How.Credential, func(ctx context.Context, at string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", at)
 	}, false)
 	if err != nil {
-		return nil, failed(exitUsage, "%v; --ca says what TLS is verified with", err)
+		return nil, exit.Failed(exit.CodeUsage, "%v; --ca says what TLS is verified with", err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+server, append(options,
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMax), grpc.ForceCodecV2(protolimit.Codec())),
 		// A connection is asked for as often as a command asks.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: askAgain, Multiplier: 1, MaxDelay: askAgain},
-			MinConnectTimeout: min(silentMax<<min(c.slow[server], 4), callMax),
+			MinConnectTimeout: min(silentMax<<min(c.slow[server], 4), CallMax),
 		}),
 	)...)
 	if err != nil {
-		return nil, failed(exitUsage, "%q is no address of a server: %v", server, err)
+		return nil, exit.Failed(exit.CodeUsage, "%q is no address of a server: %v", server, err)
 	}
 	c.conns[server] = conn
 	return conn, nil
 }
 
 // without are the servers of the list but for one.
-func (c *client) without(server string) []string {
+func (c *Client) without(server string) []string {
 	return slices.DeleteFunc(slices.Clone(c.servers), func(s string) bool { return s == server })
 }
 
-// first is the target with the server that gave the last answer in front.
-func (c *client) first() target {
-	t := c.target
+// AnsweredFirst is the target with the server that gave the last answer in front.
+func (c *Client) AnsweredFirst() Target {
+	t := c.Target
 	if slices.Contains(t.servers, c.served) {
 		t.servers = slices.Insert(c.without(c.served), 0, c.served)
 	}
 	return t
 }
 
-// call does what it is told with a server that serves. It goes to the next
+// Call does what it is told with a server that serves. It goes to the next
 // server when one cannot be reached or says nothing any more, and follows where
 // one sends it; so what it does must be safe to repeat. When none can be reached
 // at all it gives up at once, or asks again as long as wait, which is what the
-// request may wait for its turn, at most reachMax. again is true when an earlier
+// request may wait for its turn, at most UnreachableMax. again is true when an earlier
 // try may have taken effect although its answer was lost.
-func (c *client) call(ctx context.Context, wait time.Duration,
+func (c *Client) Call(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
-	return c.try(ctx, wait, min(wait, unreachableMax), perhaps, do)
+	return c.try(ctx, wait, min(wait, UnreachableMax), perhaps, do)
 }
 
-// keep is call for a lease that the caller has, which outlives its server's
+// Keep is Call for a lease that the caller has, which outlives its server's
 // restart: when no server can be reached at all it asks again, as long as keepMax.
-func (c *client) keep(ctx context.Context, do func(ctx context.Context, l linkpb.LinkClient, again bool) error) error {
+func (c *Client) Keep(ctx context.Context, do func(ctx context.Context, l linkpb.LinkClient, again bool) error) error {
 	return c.try(ctx, 0, keepMax, perhaps, do)
 }
 
 // perhaps ends the complaint about a request whose answer is missing.
 const perhaps = "; whether the request took effect is unknown"
 
-// read is call for what takes no effect.
-func (c *client) read(ctx context.Context, wait time.Duration,
+// Read is Call for what takes no effect.
+func (c *Client) Read(ctx context.Context, wait time.Duration,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
-	return c.try(ctx, wait, min(wait, unreachableMax), "", do)
+	return c.try(ctx, wait, min(wait, UnreachableMax), "", do)
 }
 
-func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown string,
+func (c *Client) try(ctx context.Context, wait, seek time.Duration, unknown string,
 	do func(ctx context.Context, l linkpb.LinkClient, again bool) error,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, callMax+wait)
+	ctx, cancel := context.WithTimeout(ctx, CallMax+wait)
 	defer cancel()
 	patience, stop := context.WithTimeout(ctx, takeOverMax+wait)
 	defer stop()
@@ -166,7 +170,7 @@ func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown stri
 	defer enough()
 	quiet, loud := context.WithTimeout(ctx, unreachableQuiet)
 	defer loud()
-	r := &round{client: c}
+	r := &round{Client: c}
 	for told := false; ; {
 		r.begin()
 		for asked := 0; len(r.next) > 0 && asked < 2*len(c.servers)+2; asked++ {
@@ -181,9 +185,9 @@ func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown stri
 		if !r.answered && !r.silent && reaching.Err() != nil {
 			return unreached(r.nobody, r.effect(unknown))
 		}
-		if !r.answered && len(r.nobody) > 0 && quiet.Err() != nil && !told && c.waits != nil {
+		if !r.answered && len(r.nobody) > 0 && quiet.Err() != nil && !told && c.Waits != nil {
 			told = true
-			c.waits("waiting for a server: " + strings.Join(reasons(r.nobody), "; "))
+			c.Waits("waiting for a server: " + strings.Join(reasons(r.nobody), "; "))
 		}
 		select {
 		case <-patience.Done():
@@ -191,21 +195,16 @@ func (c *client) try(ctx context.Context, wait, seek time.Duration, unknown stri
 				return r.late(ctx, unknown)
 			}
 			return r.noServer()
-		case <-after(ctx, askAgain):
+		case <-After(ctx, askAgain):
 		}
 	}
 }
 
-// after is a pause that needs no clock of its own.
-func after(ctx context.Context, d time.Duration) <-chan struct{} {
+// After is a pause that needs no clock of its own.
+func After(ctx context.Context, d time.Duration) <-chan struct{} {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	context.AfterFunc(ctx, cancel)
 	return ctx.Done()
-}
-
-// boundedBy returns a context that ends after d.
-func boundedBy(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), d)
 }
 
 // unreached says why no server could be reached at all, and what came of an
@@ -223,7 +222,7 @@ func unreached(nobody []*dialerr.Error, effect string) error {
 	if untrusted {
 		text += "; are --servers and --ca right?"
 	}
-	return failed(exitUnavailable, "%s", text)
+	return exit.Failed(exit.CodeUnavailable, "%s", text)
 }
 
 func reasons(nobody []*dialerr.Error) []string {
@@ -236,16 +235,14 @@ func reasons(nobody []*dialerr.Error) []string {
 	return texts
 }
 
-// refusedOf finds the refusal in the answer to a call; nil when there is none.
-func refusedOf(err error) *linkpb.Refused {
-	st, ok := status.FromError(err)
-	if err == nil || !ok {
-		return nil
+// With runs do with a client and a context that signals end.
+func With(cmd *cobra.Command, servers []string, do func(context.Context, *Client) error) error {
+	c, err := New(cmd, servers)
+	if err != nil {
+		return err
 	}
-	for _, d := range st.Details() {
-		if r, ok := d.(*linkpb.RefusedDetail); ok {
-			return r.GetRefused()
-		}
-	}
-	return nil
+	defer c.Close()
+	ctx, stop := signals.Until(cmd.Context())
+	defer stop()
+	return do(ctx, c)
 }

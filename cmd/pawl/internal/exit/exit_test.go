@@ -1,4 +1,4 @@
-package main
+package exit
 
 import (
 	"testing"
@@ -20,14 +20,14 @@ func TestRefusalsAreNoSuccess(t *testing.T) {
 		return st.Err()
 	}
 	for n, name := range linkpb.Reason_name {
-		if _, known := codeOf[linkpb.Reason(n)]; !known {
+		if _, known := reasonCodes[linkpb.Reason(n)]; !known {
 			t.Errorf("%s has no exit code", name)
 		}
-		if code, _ := exitOf(refusal(linkpb.Reason(n))); code == 0 {
+		if code, _ := Of(refusal(linkpb.Reason(n))); code == 0 {
 			t.Errorf("%s ends with 0", name)
 		}
 	}
-	if code, text := exitOf(refusal(99)); code != exitOther || text != "no" {
+	if code, text := Of(refusal(99)); code != CodeOther || text != "no" {
 		t.Errorf("an unknown reason ends with %d (%s)", code, text)
 	}
 }

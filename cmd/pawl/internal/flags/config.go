@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/infile"
 )
@@ -19,16 +20,16 @@ var notInConfig = []string{"config", "help", "until-eof"}
 // configMax bounds a file of flags, in bytes.
 const configMax = 1 << 20
 
-// readConfig gives a command's flags the values of a YAML file, except for those
+// ReadConfig gives a command's flags the values of a YAML file, except for those
 // that stand on the command line.
-func readConfig(cmd *cobra.Command, path string) error {
+func ReadConfig(cmd *cobra.Command, path string) error {
 	raw, _, err := infile.Read(path, configMax, clock.System().Wall())
 	if err != nil {
-		return usage(cmd, "--config: %v", err)
+		return exit.Usage(cmd, "--config: %v", err)
 	}
 	var values map[string]yaml.Node
 	if err := yaml.Unmarshal(raw, &values); err != nil {
-		return usage(cmd, "--config: %s is not a YAML mapping of flags to values: %v", path, err)
+		return exit.Usage(cmd, "--config: %s is not a YAML mapping of flags to values: %v", path, err)
 	}
 	keys := make([]string, 0, len(values))
 	for key := range values {
@@ -39,13 +40,13 @@ func readConfig(cmd *cobra.Command, path string) error {
 		node := values[key]
 		flag := cmd.Flags().Lookup(key)
 		if flag == nil || slices.Contains(notInConfig, key) {
-			return usage(cmd, "--config: %s has the unknown key %q in line %d; expected one of %s", path, key, node.Line, flagNames(cmd))
+			return exit.Usage(cmd, "--config: %s has the unknown key %q in line %d; expected one of %s", path, key, node.Line, flagNames(cmd))
 		}
 		if flag.Changed {
 			continue
 		}
 		if err := setFlag(flag, &node); err != nil {
-			return usage(cmd, "--config: %s, %s in line %d: %v", path, key, node.Line, err)
+			return exit.Usage(cmd, "--config: %s, %s in line %d: %v", path, key, node.Line, err)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/dialerr"
 )
 
 // round asks every server of a cell once, and those that they send it to.
 type round struct {
-	*client
+	*Client
 	next []string
 	// again: a try may have taken effect although its answer was lost.
 	again bool
@@ -57,7 +58,7 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 	err = do(attempt, linkpb.NewLinkClient(conn), r.again)
 	left := errors.Is(context.Cause(attempt), errSilent)
 	end(nil)
-	refused := refusedOf(err)
+	refused := exit.RefusalOf(err)
 	switch {
 	case err == nil:
 		r.served = server
@@ -132,7 +133,7 @@ func (r *round) late(ctx context.Context, unknown string) error {
 		return cause
 	}
 	if len(r.unanswered) > 0 {
-		return failed(exitUnavailable, "no answer from %s in time%s", strings.Join(r.unanswered, " and "), unknown)
+		return exit.Failed(exit.CodeUnavailable, "no answer from %s in time%s", strings.Join(r.unanswered, " and "), unknown)
 	}
 	if len(r.nobody) > 0 {
 		return unreached(r.nobody, r.effect(unknown))
@@ -156,8 +157,8 @@ func (r *round) noServer() error {
 	if r.astray != nil {
 		why = r.astray
 	}
-	_, text := exitOf(why)
-	return failed(exitUnavailable, "no server serves: %s", text)
+	_, text := exit.Of(why)
+	return exit.Failed(exit.CodeUnavailable, "no server serves: %s", text)
 }
 
 // errSilent is the cause of an attempt that was given up since its server said
@@ -170,7 +171,7 @@ var errSilent = errors.New("the server says nothing")
 // question is not known.
 func watch(attempt context.Context, conn *grpc.ClientConn, giveUp context.CancelCauseFunc) {
 	for {
-		<-after(attempt, silentMax)
+		<-After(attempt, silentMax)
 		if attempt.Err() != nil {
 			return
 		}

@@ -1,8 +1,9 @@
 //go:build unix && !linux
 
-package main
+package signals
 
 import (
+	"context"
 	"os/signal"
 	"syscall"
 	"time"
@@ -18,7 +19,7 @@ func raise(sig syscall.Signal) {
 	if sig == syscall.SIGQUIT || unix.Kill(unix.Getpid(), sig) != nil {
 		return
 	}
-	late, cancel := boundedBy(time.Second)
+	late, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	<-late.Done()
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package flags
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // Whatever stands at the path of a configuration file, reading it comes to an end.
@@ -21,7 +23,7 @@ func TestAConfigurationFileIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, said := range map[string]string{pipe: "nobody has written", huge: "more than", "/dev/zero": "neither a file"} {
-		err := readConfig(newServe(), path)
+		err := ReadConfig(&cobra.Command{Use: "serve"}, path)
 		if err == nil || !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: %v; %q was expected", path, err, said)
 		}
