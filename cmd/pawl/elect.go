@@ -1,18 +1,6 @@
 package main
 
-import (
-	"cmp"
-	"context"
-	"os"
-
-	"github.com/spf13/cobra"
-
-	"github.com/pawlproject/pawl"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
-)
+import "github.com/spf13/cobra"
 
 func newElect() *cobra.Command {
 	v := runFlags{election: true}
@@ -43,41 +31,4 @@ it (a shell shows 128+n), and 70 means that the lease was lost or broken.`,
 	f.Var(&v.mode.LockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
 	v.register(cmd)
 	return cmd
-}
-
-// termBody is what elect prints when its term begins.
-type termBody struct {
-	Name  string     `json:"name"`
-	Token rest.Token `json:"fencing_token"`
-	Fence rest.Token `json:"fence"`
-	Cell  string     `json:"cell"`
-	Value rest.Bytes `json:"value"`
-	Label string     `json:"label"`
-}
-
-// hold leads until a signal or the end of the lease.
-func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcome, error) {
-	holding, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	ended := r.watchSignals(stop)
-	f := lease.Fence()
-	err := output.JSON(os.Stdout, termBody{
-		Name: r.name, Token: rest.Token(lease.Token()), Fence: rest.Token(f.Token), Cell: f.Cell,
-		Value: rest.Bytes(r.value), Label: r.label,
-	})
-	if err == nil {
-		select {
-		case <-holding.Done():
-		case <-lease.Context().Done():
-		}
-	}
-	// A process that was frozen until behind the end of its term may hear of a
-	// signal before the lease's context has ended.
-	switch sig := ended(); {
-	case err != nil && sig == 0:
-		return supervise.Failed(exit.CodeOther, supervise.ReasonNotStarted), err
-	case sig != 0 && lease.Remaining() > 0:
-		return supervise.Interrupted(sig), nil
-	}
-	return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), cmp.Or(context.Cause(lease.Context()), pawl.ErrLost)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/guarddb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
@@ -80,7 +81,7 @@ committed for it, and the cell that it is held to.
 		if err != nil {
 			return err
 		}
-		return at.with(cmd, guardWaitDefault, func(ctx context.Context, db *guarded) error {
+		return at.with(cmd, guardWaitDefault, func(ctx context.Context, db *guarddb.DB) error {
 			s, err := db.Seen(ctx, l.resource)
 			if err != nil {
 				return err
@@ -139,7 +140,7 @@ is given is taken as meant. Claiming again does no harm.
 		if wait.Value < 0 || wait.Value > time.Hour {
 			return exit.Usage(cmd, "--wait is %v; expected 0s to 1h", wait.Value)
 		}
-		return at.with(cmd, wait.Value, func(ctx context.Context, db *guarded) error {
+		return at.with(cmd, wait.Value, func(ctx context.Context, db *guarddb.DB) error {
 			if err := db.Claim(ctx, f); err != nil {
 				return err
 			}
@@ -215,19 +216,19 @@ func (at *databaseNamed) resolve(cmd *cobra.Command) (dsn, from string, err erro
 
 // with opens the database, does its work there and finds the code for what went
 // wrong.
-func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(context.Context, *guarded) error) error {
+func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(context.Context, *guarddb.DB) error) error {
 	dsn, from, err := at.resolve(cmd)
 	if err != nil {
 		return err
 	}
-	db, err := openGuarded(dsn, wait)
-	if errors.Is(err, errDSN) {
+	db, err := guarddb.Open(dsn, wait)
+	if errors.Is(err, guarddb.ErrDSN) {
 		return exit.Usage(cmd, "%s names no database that is known here: %v", from, err)
 	}
 	if err != nil {
 		return err
 	}
-	defer db.close()
+	defer db.Close()
 	ctx, stop := signals.Until(cmd.Context())
 	defer stop()
 	bounded, cancel := context.WithTimeout(ctx, wait+client.CallMax)
@@ -239,7 +240,7 @@ func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(co
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case bounded.Err() != nil:
-		return exit.Failed(exit.CodeUnavailable, "no answer from the database in time: %s", db.textOf(err))
+		return exit.Failed(exit.CodeUnavailable, "no answer from the database in time: %s", db.Text(err))
 	}
-	return db.failed(err)
+	return db.Failed(err)
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdflags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/logdump"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/server"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
@@ -35,7 +37,7 @@ type dumpFlags struct {
 	store  flags.Choice
 	data   string
 	cell   string
-	etcd   etcdFlags
+	etcd   etcdflags.Flags
 	asJSON bool
 }
 
@@ -67,7 +69,7 @@ store cannot be read, 1 otherwise.`,
 	f.Var(&v.store, "store", "where the cell's log lives")
 	f.StringVar(&v.data, "data", "./pawl-data", "data folder of the embedded store")
 	f.StringVar(&v.cell, "cell", "default", "name of the cell in etcd")
-	v.etcd.add(f)
+	v.etcd.Add(f)
 	f.BoolVar(&v.asJSON, "json", false, "print a line of JSON for each key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return v.run(cmd) }
 	return cmd
@@ -85,13 +87,13 @@ func (v *dumpFlags) run(cmd *cobra.Command) error {
 	keys, batches := 0, 0
 	var damage []error
 	err = r.Inspect(ctx, func(f etcdstore.Found) error {
-		if f.Kind != foundMissing {
+		if f.Kind != logdump.Missing {
 			keys++
 		}
-		if f.Kind == foundBatch {
+		if f.Kind == logdump.Batch {
 			batches++
 		}
-		err := printFound(out, &f, v.asJSON)
+		err := logdump.Print(out, &f, v.asJSON)
 		damage = append(damage, f.Damage)
 		return err
 	})
@@ -119,7 +121,7 @@ func (v *dumpFlags) open(ctx context.Context, cmd *cobra.Command) (r *etcdstore.
 		}
 	}
 	// A reader beside a server does not repeat the server's own warnings.
-	e, err := v.etcd.validate(cmd, v.store.Value, v.cell, true)
+	e, err := v.etcd.Validate(cmd, v.store.Value, v.cell, true)
 	if err != nil {
 		return nil, "", err
 	}

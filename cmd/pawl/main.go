@@ -16,6 +16,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/tuning"
 )
 
 func main() {
@@ -24,7 +25,7 @@ func main() {
 		os.Exit(supervise.WatcherMain(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		setTimerSlack()
+		tuning.CoarsenTimers()
 	}
 	outliveReaders()
 	client.TakeSecrets()

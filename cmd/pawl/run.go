@@ -1,14 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -194,70 +188,4 @@ func (v *runFlags) validateTimes(cmd *cobra.Command) error {
 			"expected --ttl %v or more", ttl, output.Duration(kill), supervise.MinTTL(kill))
 	}
 	return nil
-}
-
-// report writes how it came out to the descriptor that was given for it.
-func (v *runFlags) report(o supervise.Outcome) {
-	if v.statusFD >= 0 {
-		_, _ = o.WriteTo(os.NewFile(uintptr(v.statusFD), "status")) // its reader is gone
-	}
-}
-
-// signalOf reads TERM, SIGTERM or 15; 0 is none.
-func signalOf(s string) syscall.Signal {
-	if n, err := strconv.Atoi(s); err == nil {
-		if n > 0 && n < 65 {
-			return syscall.Signal(n)
-		}
-		return 0
-	}
-	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG"))
-}
-
-// words is where run says what it has to say: never on the standard output,
-// which is the command's, and never so that it waits for a reader, who may be a
-// stopped terminal.
-type words struct {
-	lines chan string
-	done  chan struct{}
-
-	mu    sync.Mutex
-	ended bool
-}
-
-func speak(f *os.File) *words {
-	w := &words{lines: make(chan string, 64), done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		for line := range w.lines {
-			_, _ = f.WriteString(line + "\n") // nobody else to tell
-		}
-	}()
-	return w
-}
-
-func (w *words) say(line string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ended {
-		return
-	}
-	select {
-	case w.lines <- line:
-	default:
-	}
-}
-
-// end waits a moment for what was said to be written.
-func (w *words) end() {
-	w.mu.Lock()
-	w.ended = true
-	close(w.lines)
-	w.mu.Unlock()
-	late, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
-	select {
-	case <-w.done:
-	case <-late.Done():
-	}
 }

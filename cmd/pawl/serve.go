@@ -14,11 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdflags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/server"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/systemd"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/tuning"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
@@ -32,7 +35,7 @@ type serveFlags struct {
 	tokenFloor string
 	activeTTL  flags.Duration
 	store      flags.Choice
-	etcd       etcdFlags
+	etcd       etcdflags.Flags
 	logFormat  flags.Choice
 	logLevel   flags.Choice
 }
@@ -84,7 +87,7 @@ cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
 	f.StringSliceVar(&v.o.HTTPHosts, "http-host", nil, "further host names that HTTP requests may be addressed to, beside those that are advertised and those of the certificate")
 	f.StringVar(&v.o.Data, "data", "./pawl-data", "data folder: the embedded store, or with --store etcd this server's id")
 	f.Var(&v.store, "store", "where the cell's log lives")
-	v.etcd.add(f)
+	v.etcd.Add(f)
 	f.StringVar(&v.o.Cell, "cell", "default", "name of the cell: 1 to 64 letters, digits, '.', '_', '-'")
 	f.StringVar(&v.o.CellID, "cell-id", "", "id of the cell to go on with after its store was wiped")
 	f.StringVar(&v.tokenFloor, "token-floor", "", "grant no token up to this one (after store_rolled_back)")
@@ -200,7 +203,7 @@ func (v *serveFlags) validate(cmd *cobra.Command) error {
 	v.o.ActiveTTL = v.activeTTL.Value
 	v.o.Store = v.store.Value
 	var err error
-	if v.o.Etcd, err = v.etcd.validate(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
+	if v.o.Etcd, err = v.etcd.Validate(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
 		return err
 	}
 	v.o.Version, v.o.Released = versionText(), released
@@ -251,7 +254,7 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 			cancel()
 		}()
 	}
-	go paceHeap(ctx, v.o.Clock)
+	go tuning.PaceHeap(ctx, v.o.Clock)
 	err := server.Run(ctx, v.o)
 	switch {
 	case err == nil:
@@ -265,4 +268,11 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 		return exit.Failed(exit.CodeUnavailable, "%v", err)
 	}
 	return exit.Failed(exit.CodeOther, "%v", err)
+}
+
+// notify tells the service manager that started the server how it is.
+func (v *serveFlags) notify(socket, state string) {
+	if err := systemd.Notify(socket, state, v.o.Clock); err != nil {
+		v.o.Logger.Warn("the service manager could not be told", "state", state, "error", err)
+	}
 }

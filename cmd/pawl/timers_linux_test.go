@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/tuning"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -19,7 +20,7 @@ func TestCoarsenTimers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("on", func(t *testing.T) { sleepsCoarsely(t, timerSlack) })
+	t.Run("on", func(t *testing.T) { sleepsCoarsely(t, tuning.TimerSlack) })
 	t.Run("off", func(t *testing.T) { sleepsCoarsely(t, own, "PAWL_TIMER_SLACK=off") })
 }
 

@@ -1,18 +1,14 @@
 package main
 
 import (
-	"context"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
-	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/trace"
 )
 
 // traceTimesMax bounds the repetitions of a trace.
@@ -69,82 +65,21 @@ Only the acquires of this command are traced. Others cost nothing more for it.
 		}
 		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
-		cell, told, err := answers(ctx, cell)
-		if err != nil {
-			return err
-		}
-		t := tracing{name: args[0], ttl: ttl.Value, wait: wait.Value}
-		begin := t.overStream
+		o := trace.Options{Name: args[0], TTL: ttl.Value, Wait: wait.Value, Times: times, Way: trace.ByStream}
 		switch {
 		case unary:
-			begin = t.byCalls
+			o.Way = trace.ByCalls
 		case overHTTP:
-			begin = func(ctx context.Context, cell client.Target) (way, error) { return t.overHTTP(cell, told) }
+			o.Way = trace.OverHTTP
 		}
-		if err := t.run(ctx, cell, begin, times); err != nil {
+		t, err := trace.Follow(ctx, cell, o)
+		if err != nil {
 			return err
 		}
 		if asJSON {
-			return output.JSON(cmd.OutOrStdout(), t.body())
+			return output.JSON(cmd.OutOrStdout(), t.Body())
 		}
-		return t.print(cmd.OutOrStdout())
+		return t.Print(cmd.OutOrStdout())
 	}
 	return cmd
-}
-
-// tracing is a trace from its first acquire to its table.
-type tracing struct {
-	name      string
-	ttl, wait time.Duration
-	rooms     []traceRoom
-	all       []lap
-}
-
-// lap is an acquire that was followed: how long it was in each room, and in all.
-type lap struct {
-	token guard.Token
-	each  []time.Duration
-	total time.Duration
-}
-
-// way is one to a lease and its release.
-type way struct {
-	rooms []traceRoom
-	once  func(ctx context.Context) (lap, error)
-	end   func()
-}
-
-// answers says at once, and in the words of the other commands, when nobody
-// serves. What it returns begins with the server that answered.
-func answers(ctx context.Context, cell client.Target) (client.Target, *linkpb.StatusResponse, error) {
-	c := cell.Client()
-	defer c.Close()
-	var told *linkpb.StatusResponse
-	err := c.Read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
-		told, err = l.Status(ctx, &linkpb.StatusRequest{})
-		return err
-	})
-	return c.AnsweredFirst(), told, err
-}
-
-func (t *tracing) run(ctx context.Context, cell client.Target, begin func(context.Context, client.Target) (way, error), times int) error {
-	w, err := begin(ctx, cell)
-	if err != nil {
-		return err
-	}
-	defer w.end()
-	t.rooms = w.rooms
-	for range times {
-		x, err := w.once(ctx)
-		if err != nil {
-			return err
-		}
-		t.all = append(t.all, x)
-	}
-	return nil
-}
-
-// errNotTraced is the end of a trace that the server said nothing of.
-func errNotTraced() error {
-	return exit.Failed(exit.CodeUnavailable, "the server does not tell where a request has been; it may be older than this program, or follow too many at the same time")
 }

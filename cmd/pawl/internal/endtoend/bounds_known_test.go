@@ -43,7 +43,7 @@ var inside = map[string]string{
 	"client.ConnectMax":       "pawl.dialMax, for a command",
 	"main.demoTTLMax":         "a demonstration",
 	"main.letGoMax":           "the release of what could not be printed",
-	"main.notifyMax":          "one word to a service manager",
+	"systemd.notifyMax":       "one word to a service manager",
 	"main.partMax":            "the end of a command after a signal",
 	"client.PartingMax":       "the release at the end of a command",
 	"flags.secretMax":         "a file that holds one secret",

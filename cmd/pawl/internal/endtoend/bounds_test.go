@@ -182,7 +182,7 @@ var unexported = map[string]string{
 	"client.UnreachableMax":      "cmd/pawl/internal/client/client.go",
 	"client.keepMax":             "cmd/pawl/internal/client/client.go",
 	"flags.configMax":            "cmd/pawl/internal/flags/config.go",
-	"main.heardMax":              "cmd/pawl/trace_call.go",
+	"trace.heardMax":             "cmd/pawl/internal/trace/calls.go",
 	"main.traceTimesMax":         "cmd/pawl/trace.go",
 }
 

@@ -1,4 +1,4 @@
-package main
+package trace
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 )
 
 // overStream follows acquires of the SDK, over a session of its own.
-func (t *tracing) overStream(ctx context.Context, cell client.Target) (way, error) {
+func (t *Trace) overStream(ctx context.Context, cell client.Target) (way, error) {
 	var last *hook.Trace
 	dialing, cancel := context.WithTimeout(ctx, client.ConnectMax)
 	defer cancel()
 	dialing = hook.With(dialing, hook.Parts{Traced: func(x hook.Trace) { last = &x }})
-	c, err := cell.Dial(dialing, pawl.Options{TTL: t.ttl, Label: client.HostLabel()})
+	c, err := cell.Dial(dialing, pawl.Options{TTL: t.TTL, Label: client.HostLabel()})
 	if err != nil {
 		return way{}, exit.FromSDK(ctx, err)
 	}
@@ -34,7 +34,7 @@ func (t *tracing) overStream(ctx context.Context, cell client.Target) (way, erro
 		}
 		return streamLap(l.Token(), *last), nil
 	}
-	return way{rooms: streamRooms, once: once, end: func() { client.Part(c, client.PartingMax) }}, nil
+	return way{once: once, end: func() { client.Part(c, client.PartingMax) }}, nil
 }
 
 func streamLap(token guard.Token, t hook.Trace) lap {
@@ -42,16 +42,16 @@ func streamLap(token guard.Token, t hook.Trace) lap {
 }
 
 // throughSDK acquires and releases.
-func (t *tracing) throughSDK(ctx context.Context, c *pawl.Client) (*pawl.Lease, error) {
+func (t *Trace) throughSDK(ctx context.Context, c *pawl.Client) (*pawl.Lease, error) {
 	l, err := t.acquire(ctx, c)
 	var held *pawl.HeldError
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.As(err, &held):
-		return nil, exit.Failed(exit.CodeNotAcquired, "%s is held by %s (%s) with token %d; --wait waits for it", output.Text(t.name), output.Text(held.Label), output.Text(held.Handle), held.Token)
+		return nil, exit.Failed(exit.CodeNotAcquired, "%s is held by %s (%s) with token %d; --wait waits for it", output.Text(t.Name), output.Text(held.Label), output.Text(held.Handle), held.Token)
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnavailable):
-		return nil, exit.Failed(exit.CodeNotAcquired, "%s was not granted within %v", output.Text(t.name), t.wait)
+		return nil, exit.Failed(exit.CodeNotAcquired, "%s was not granted within %v", output.Text(t.Name), t.Wait)
 	case err != nil:
 		return nil, exit.FromSDK(ctx, err)
 	}
@@ -61,11 +61,11 @@ func (t *tracing) throughSDK(ctx context.Context, c *pawl.Client) (*pawl.Lease, 
 	return l, nil
 }
 
-func (t *tracing) acquire(ctx context.Context, c *pawl.Client) (*pawl.Lease, error) {
-	if t.wait == 0 {
-		return c.TryAcquire(ctx, t.name)
+func (t *Trace) acquire(ctx context.Context, c *pawl.Client) (*pawl.Lease, error) {
+	if t.Wait == 0 {
+		return c.TryAcquire(ctx, t.Name)
 	}
-	waiting, done := context.WithTimeout(ctx, t.wait)
+	waiting, done := context.WithTimeout(ctx, t.Wait)
 	defer done()
-	return c.Acquire(waiting, t.name)
+	return c.Acquire(waiting, t.Name)
 }

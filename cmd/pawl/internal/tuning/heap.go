@@ -1,4 +1,4 @@
-package main
+package tuning
 
 import (
 	"context"
@@ -24,12 +24,12 @@ const (
 	heapQuiet = 8 << 20
 )
 
-// paceHeap sets the collector's pace to the heap that is in use until ctx ends:
+// PaceHeap sets the collector's pace to the heap that is in use until ctx ends:
 // a small one may grow by heapRoom, a larger one by its own size, as is usual,
 // and beyond heapWide by half of it. A pace that the operator sets by GOGC stays.
 // When a load is over, what it left is given back to the system, which the
 // collector by itself does late and in part.
-func paceHeap(ctx context.Context, k clock.Clock) {
+func PaceHeap(ctx context.Context, k clock.Clock) {
 	if os.Getenv("GOGC") == "" {
 		eachCollection(ctx, setPace)
 	}

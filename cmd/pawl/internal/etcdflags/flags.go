@@ -1,4 +1,4 @@
-package main
+package etcdflags
 
 import (
 	"fmt"
@@ -19,12 +19,12 @@ import (
 // The alternative to --store-password-file. A password is never a flag: every user that
 // lists processes would read it.
 const (
-	storePasswordEnv     = "PAWL_STORE_PASSWORD"
-	storePasswordFileEnv = "PAWL_STORE_PASSWORD_FILE"
+	PasswordEnv     = "PAWL_STORE_PASSWORD"
+	PasswordFileEnv = "PAWL_STORE_PASSWORD_FILE"
 )
 
-// etcdFlags say how an etcd cluster that others run is reached.
-type etcdFlags struct {
+// Flags say how an etcd cluster that others run is reached.
+type Flags struct {
 	endpoints    []string
 	prefix       string
 	tls          etcdstore.TLS
@@ -32,22 +32,22 @@ type etcdFlags struct {
 	passwordFile string
 }
 
-// add adds the flags to a command.
-func (v *etcdFlags) add(f *pflag.FlagSet) {
+// Add adds the flags to a command.
+func (v *Flags) Add(f *pflag.FlagSet) {
 	f.StringSliceVar(&v.endpoints, "endpoints", nil, "members of the etcd cluster of --store etcd, comma separated: host:port, or with http:// or https://")
 	f.StringVar(&v.prefix, "prefix", "/pawl/", "what every key in etcd begins with; the cell's name and '/' follow")
 	f.StringVar(&v.tls.CA, "store-ca", "", "PEM file of the authority that signed the certificates of etcd")
 	f.StringVar(&v.tls.Cert, "store-cert", "", "PEM file of the certificate to show to etcd")
 	f.StringVar(&v.tls.Key, "store-key", "", "PEM file of that certificate's key")
 	f.StringVar(&v.user, "store-user", "", "user of etcd")
-	f.StringVar(&v.passwordFile, "store-password-file", "", "file with that user's password; $"+storePasswordFileEnv+" or $"+storePasswordEnv+" when absent")
+	f.StringVar(&v.passwordFile, "store-password-file", "", "file with that user's password; $"+PasswordFileEnv+" or $"+PasswordEnv+" when absent")
 }
 
 // etcdFlagNames are the flags that make sense with --store etcd alone.
 var etcdFlagNames = []string{"endpoints", "prefix", "store-ca", "store-cert", "store-key", "store-user", "store-password-file"}
 
-// validate checks what the flags say and makes a cluster of it.
-func (v *etcdFlags) validate(cmd *cobra.Command, kind, cell string, insecure bool) (server.Etcd, error) {
+// Validate checks what the flags say and makes a cluster of it.
+func (v *Flags) Validate(cmd *cobra.Command, kind, cell string, insecure bool) (server.Etcd, error) {
 	if kind != server.StoreEtcd {
 		for _, name := range etcdFlagNames {
 			if cmd.Flags().Changed(name) {
@@ -82,7 +82,7 @@ func (v *etcdFlags) validate(cmd *cobra.Command, kind, cell string, insecure boo
 	return e, nil
 }
 
-func (v *etcdFlags) checkEndpoints(insecure bool) error {
+func (v *Flags) checkEndpoints(insecure bool) error {
 	var seen []string
 	for _, text := range v.endpoints {
 		address, secure, err := etcdstore.ParseEndpoint(text, v.tls != etcdstore.TLS{})
@@ -103,16 +103,16 @@ func (v *etcdFlags) checkEndpoints(insecure bool) error {
 
 // password returns what reads the password: each time anew from a file, so that
 // it can be changed there.
-func (v *etcdFlags) password() func() (string, error) {
+func (v *Flags) password() func() (string, error) {
 	file := v.passwordFile
 	if file == "" {
-		file = os.Getenv(storePasswordFileEnv)
+		file = os.Getenv(PasswordFileEnv)
 	}
 	if file == "" {
-		word := os.Getenv(storePasswordEnv)
+		word := os.Getenv(PasswordEnv)
 		return func() (string, error) {
 			if word == "" {
-				return "", fmt.Errorf("--store-user needs a password: --store-password-file, $%s or $%s", storePasswordFileEnv, storePasswordEnv)
+				return "", fmt.Errorf("--store-user needs a password: --store-password-file, $%s or $%s", PasswordFileEnv, PasswordEnv)
 			}
 			return word, nil
 		}

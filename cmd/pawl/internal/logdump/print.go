@@ -1,4 +1,4 @@
-package main
+package logdump
 
 import (
 	"encoding/base64"
@@ -21,11 +21,11 @@ import (
 
 // What an inspection finds, by the names of package kvlog.
 const (
-	foundTenure  = "tenure"
-	foundPointer = "snapshot"
-	foundBatch   = "batch"
-	foundChunk   = "chunk"
-	foundMissing = "missing"
+	Tenure  = "tenure"
+	Pointer = "snapshot"
+	Batch   = "batch"
+	Chunk   = "chunk"
+	Missing = "missing"
 )
 
 // field is a name and what is printed for it.
@@ -42,9 +42,9 @@ type record struct {
 
 func (r *record) add(name string, value any) { r.fields = append(r.fields, field{name, value}) }
 
-// printFound prints one key. Events that do not read, although the checksum fits, are
+// Print prints one key. Events that do not read, although the checksum fits, are
 // damage, and noted in f.
-func printFound(w io.Writer, f *etcdstore.Found, asJSON bool) error {
+func Print(w io.Writer, f *etcdstore.Found, asJSON bool) error {
 	r := recordOf(f)
 	if asJSON {
 		return printRecordJSON(w, r)
@@ -131,15 +131,15 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 func recordOf(f *etcdstore.Found) record {
 	var r record
 	r.add("kind", string(f.Kind))
-	if f.Kind != foundMissing {
+	if f.Kind != Missing {
 		r.add("key", f.Key)
 		r.add("revision", strconv.FormatInt(f.Rev, 10))
 		r.add("bytes", len(f.Value))
 	}
 	switch f.Kind {
-	case foundTenure, foundPointer:
+	case Tenure, Pointer:
 		addJSON(&r, f.Value)
-	case foundBatch:
+	case Batch:
 		r.add("number", decimal(f.Number))
 		if h, err := store.HeaderOf(f.Value); err == nil {
 			r.add("epoch", decimal(h.Epoch))
@@ -148,7 +148,7 @@ func recordOf(f *etcdstore.Found) record {
 			r.add("sum", hex.EncodeToString(h.Sum[:]))
 			r.addEvents(f, store.EachBatchEvent)
 		}
-	case foundChunk:
+	case Chunk:
 		r.add("batch", decimal(f.Number))
 		if h, err := store.ChunkHeaderOf(f.Value); err == nil {
 			r.add("index", h.Index)

@@ -1,4 +1,4 @@
-package main
+package trace
 
 import (
 	"bytes"
@@ -34,16 +34,16 @@ func (l *laps) lap(token guard.Token, server []time.Duration) lap {
 }
 
 // byCalls follows the unary call.
-func (t *tracing) byCalls(_ context.Context, cell client.Target) (way, error) {
+func (t *Trace) byCalls(cell client.Target) way {
 	c := cell.Client()
 	l := laps{clock: clock.System()}
 	once := func(ctx context.Context) (lap, error) {
 		l.asked = l.clock.Now()
 		q := &linkpb.AcquireRequest{
-			Name: t.name, TtlNano: int64(t.ttl), WaitNano: int64(t.wait), Label: client.HostLabel(), RequestId: rand.Text(), Trace: true,
+			Name: t.Name, TtlNano: int64(t.TTL), WaitNano: int64(t.Wait), Label: client.HostLabel(), RequestId: rand.Text(), Trace: true,
 		}
 		var a *linkpb.AcquireResponse
-		err := c.Call(ctx, t.wait, func(ctx context.Context, s linkpb.LinkClient, _ bool) (err error) {
+		err := c.Call(ctx, t.Wait, func(ctx context.Context, s linkpb.LinkClient, _ bool) (err error) {
 			l.sent = l.clock.Now()
 			a, err = s.Acquire(ctx, q)
 			l.came = l.clock.Now()
@@ -62,25 +62,25 @@ func (t *tracing) byCalls(_ context.Context, cell client.Target) (way, error) {
 		}
 		return l.lap(guard.Token(a.GetToken()), serverStretches(a.GetTrace())), nil
 	}
-	return way{rooms: callRooms("link", "gRPC"), once: once, end: c.Close}, nil
+	return way{once: once, end: c.Close}
 }
 
 // overHTTP follows the request over HTTP.
-func (t *tracing) overHTTP(cell client.Target, told *linkpb.StatusResponse) (way, error) {
+func (t *Trace) overHTTP(cell client.Target, told *linkpb.StatusResponse) (way, error) {
 	c, err := newWebClient(cell.How, told.GetActiveHttp())
 	if err != nil {
 		return way{}, err
 	}
 	var ttl *rest.Duration
-	if t.ttl != 0 {
-		ttl = (*rest.Duration)(&t.ttl)
+	if t.TTL != 0 {
+		ttl = (*rest.Duration)(&t.TTL)
 	}
 	l := laps{clock: clock.System()}
 	once := func(ctx context.Context) (lap, error) {
 		var lease rest.LeaseBody
 		l.asked = l.clock.Now()
-		err := c.ask(ctx, t.wait, http.MethodPost, "/v1/leases", acquireOverHTTP{
-			Name: t.name, TTL: ttl, Wait: rest.Duration(t.wait), Label: client.HostLabel(), RequestID: rand.Text(), Trace: true,
+		err := c.ask(ctx, t.Wait, http.MethodPost, "/v1/leases", acquireOverHTTP{
+			Name: t.Name, TTL: ttl, Wait: rest.Duration(t.Wait), Label: client.HostLabel(), RequestID: rand.Text(), Trace: true,
 		}, &lease, &l)
 		if err != nil {
 			return lap{}, err
@@ -100,7 +100,7 @@ func (t *tracing) overHTTP(cell client.Target, told *linkpb.StatusResponse) (way
 		}
 		return l.lap(guard.Token(lease.Token), server), nil
 	}
-	return way{rooms: callRooms("rest", "HTTP"), once: once, end: c.CloseIdleConnections}, nil
+	return way{once: once, end: c.CloseIdleConnections}, nil
 }
 
 // acquireOverHTTP is what is asked.

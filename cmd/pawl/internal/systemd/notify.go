@@ -1,4 +1,4 @@
-package main
+package systemd
 
 import (
 	"errors"
@@ -12,17 +12,10 @@ import (
 // notifyMax bounds the wait for a service manager that does not read.
 const notifyMax = time.Second
 
-// notify tells the service manager that started the server how it is.
-func (v *serveFlags) notify(socket, state string) {
-	if err := notify(socket, state, v.o.Clock); err != nil {
-		v.o.Logger.Warn("the service manager could not be told", "state", state, "error", err)
-	}
-}
-
-// notify sends a state to a socket as systemd names it in NOTIFY_SOCKET (see
+// Notify sends a state to a socket as systemd names it in NOTIFY_SOCKET (see
 // sd_notify(3)): a path, or one in the abstract name space, which begins with "@"
 // for Go as for systemd. No socket is nobody to tell.
-func notify(socket, state string, c clock.Clock) error {
+func Notify(socket, state string, c clock.Clock) error {
 	if socket == "" {
 		return nil
 	}
