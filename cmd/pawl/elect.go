@@ -1,9 +1,13 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/runner"
+)
 
 func newElect() *cobra.Command {
-	v := runFlags{election: true}
+	v := runFlags{runner.Options{Election: true}}
 	cmd := &cobra.Command{
 		Use:   "elect NAME [flags] [-- COMMAND [ARGUMENT...]]",
 		Short: "Campaign to be the leader of a name",
@@ -26,9 +30,9 @@ it (a shell shows 128+n), and 70 means that the lease was lost or broken.`,
   until pawl elect billing --value "$ADDR" -- ./billing; do sleep 1; done`,
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.value, "value", "", "what others are shown of the leader, at most 65536 bytes")
-	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
-	f.Var(&v.mode.LockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
+	f.StringVar(&v.Value, "value", "", "what others are shown of the leader, at most 65536 bytes")
+	f.VarP(&v.Wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
+	f.Var(&v.Mode.LockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
 	v.register(cmd)
 	return cmd
 }

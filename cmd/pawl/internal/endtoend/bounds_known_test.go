@@ -44,7 +44,7 @@ var inside = map[string]string{
 	"main.demoTTLMax":         "a demonstration",
 	"main.letGoMax":           "the release of what could not be printed",
 	"systemd.notifyMax":       "one word to a service manager",
-	"main.partMax":            "the end of a command after a signal",
+	"runner.partMax":          "the end of a command after a signal",
 	"client.PartingMax":       "the release at the end of a command",
 	"flags.secretMax":         "a file that holds one secret",
 	"client.silentMax":        "one server among several",

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// words is where run says what it has to say: never on the standard output,
+// words is where a run says what it has to say: never on the standard output,
 // which is the command's, and never so that it waits for a reader, who may be a
 // stopped terminal.
 type words struct {

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -32,40 +32,42 @@ const (
 
 // running is a run from its first request to its exit code.
 type running struct {
-	*runFlags
+	*Options
 	words   *words
 	signals <-chan os.Signal
 	heard   *renewals
 }
 
-func runUnderLease(cmd *cobra.Command, v *runFlags) error {
+// Run acquires the lease, runs the command under it or leads, and says how it came out.
+// What it returns has the exit code, or the signal to die of, and no text: all is said.
+func Run(cmd *cobra.Command, v *Options) error {
 	caught := supervise.Catch()
 	defer signal.Stop(caught)
-	r := &running{runFlags: v, words: speak(os.Stderr), signals: caught}
+	r := &running{Options: v, words: speak(os.Stderr), signals: caught}
 	r.heard = &renewals{running: r}
 	outcome, err := r.run(cmd.Context())
 	// With a held name counted as success and --quiet nothing is printed.
-	silent := v.quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
-	if err != nil && !v.json && !silent {
+	silent := v.Quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
+	if err != nil && !v.JSON && !silent {
 		r.words.say(cmd.CommandPath() + ": " + exit.Text(err))
 	}
-	if v.json && !silent {
+	if v.JSON && !silent {
 		r.event("ended", map[string]any{"outcome": outcome, "error": exit.Text(err)})
 	}
-	v.report(outcome)
+	v.Report(outcome)
 	r.words.end()
 	return &exit.Error{Code: outcome.Code, Signal: outcome.Death()}
 }
 
 func (r *running) event(what string, with map[string]any) {
-	with["event"], with["name"] = what, r.name
+	with["event"], with["name"] = what, r.Name
 	if line, err := json.Marshal(with); err == nil {
 		r.words.say(string(line))
 	}
 }
 
 func (r *running) verb() string {
-	if r.election {
+	if r.Election {
 		return "elect"
 	}
 	return "run"
@@ -73,14 +75,14 @@ func (r *running) verb() string {
 
 // notice tells what happens beside the ordinary.
 func (r *running) notice(line string) {
-	if !r.quiet {
+	if !r.Quiet {
 		r.alarm(line)
 	}
 }
 
 // alarm reports an error; it is printed also where only errors are.
 func (r *running) alarm(line string) {
-	if r.json {
+	if r.JSON {
 		r.event("notice", map[string]any{"text": line})
 	} else {
 		r.words.say("pawl " + r.verb() + ": " + line)
@@ -88,8 +90,8 @@ func (r *running) alarm(line string) {
 }
 
 func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
-	if len(r.args) > 0 {
-		if _, err := supervise.Find(r.args[0], os.Environ()); err != nil {
+	if len(r.Args) > 0 {
+		if _, err := supervise.Find(r.Args[0], os.Environ()); err != nil {
 			var start *supervise.StartError
 			errors.As(err, &start)
 			return start.Outcome(), err
@@ -112,27 +114,27 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	r.heard.granted(lease)
 
 	f := lease.Fence()
-	if r.json && !r.quiet {
+	if r.JSON && !r.Quiet {
 		r.event("acquired", map[string]any{"fencing_token": lease.Token(), "fence": f.Token, "cell": f.Cell})
 	}
-	if len(r.args) == 0 {
+	if len(r.Args) == 0 {
 		return r.hold(ctx, lease)
 	}
-	followed, err := supervise.Follow(lease, r.ttl.Value)
+	followed, err := supervise.Follow(lease, r.TTL.Value)
 	if err != nil {
 		return supervise.Failed(supervise.CodeNotExecutable, supervise.ReasonNotStarted), err
 	}
 	defer followed.Stop()
 	outcome, err := supervise.Run(ctx, supervise.Job{
-		Args: r.args,
-		Env: supervise.Environ(os.Environ(), "PAWL_NAME="+r.name, "PAWL_FENCING_TOKEN="+lease.Token().String(),
+		Args: r.Args,
+		Env: supervise.Environ(os.Environ(), "PAWL_NAME="+r.Name, "PAWL_FENCING_TOKEN="+lease.Token().String(),
 			"PAWL_FENCE="+f.Token.String(), "PAWL_CELL="+f.Cell, "PAWL_RESOURCE="+f.Resource,
 			"PAWL_SLOT="+strconv.Itoa(lease.Slot())),
-		Signal:    signalOf(r.signal),
-		KillAfter: r.killAfter.Value,
-		MaxHold:   r.maxHold.Value,
-		Margin:    supervise.Margin(r.ttl.Value),
-		Contain:   supervise.Contain(r.contain.Value),
+		Signal:    SignalOf(r.Signal),
+		KillAfter: r.KillAfter.Value,
+		MaxHold:   r.MaxHold.Value,
+		Margin:    supervise.Margin(r.TTL.Value),
+		Contain:   supervise.Contain(r.Contain.Value),
 		Signals:   r.signals,
 		Notice:    r.notice,
 		Losing:    r.alarm,
@@ -200,57 +202,57 @@ func (r *running) watchSignals(end context.CancelCauseFunc) func() syscall.Signa
 
 // acquire waits for the lease as long as it was told.
 func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error) {
-	if os.Getenv("PAWL_NAME") == r.name && !r.mode.Shared {
-		r.notice(fmt.Sprintf("this runs under a lease of %s already (PAWL_NAME): a second one is not granted before the first has ended", output.Text(r.name)))
+	if os.Getenv("PAWL_NAME") == r.Name && !r.Mode.Shared {
+		r.notice(fmt.Sprintf("this runs under a lease of %s already (PAWL_NAME): a second one is not granted before the first has ended", output.Text(r.Name)))
 	}
-	asking := r.cell.Client()
+	asking := r.Cell.Client()
 	defer asking.Close()
 	if err := r.probe(ctx, asking); err != nil {
 		return nil, nil, err
 	}
-	r.cell = asking.AnsweredFirst()
+	r.Cell = asking.AnsweredFirst()
 	patience := client.ConnectMax
-	if r.nonblock || r.wait.Given {
-		patience = min(max(r.wait.Value, connectMin), client.ConnectMax)
+	if r.Nonblock || r.Wait.Given {
+		patience = min(max(r.Wait.Value, connectMin), client.ConnectMax)
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := r.cell.Dial(connecting, pawl.Options{TTL: r.ttl.Value, Label: r.label})
+	c, err := r.Cell.Dial(connecting, pawl.Options{TTL: r.TTL.Value, Label: r.Label})
 	if err != nil {
 		return nil, nil, err
 	}
 	go r.heard.watch(c.Events())
-	if r.nonblock || r.wait.Given && r.wait.Value == 0 {
-		l, err := c.TryAcquire(ctx, r.name, r.options()...)
+	if r.Nonblock || r.Wait.Given && r.Wait.Value == 0 {
+		l, err := c.TryAcquire(ctx, r.Name, r.options()...)
 		return c, l, err
 	}
 	var done context.CancelFunc
-	if r.wait.Given {
-		ctx, done = context.WithTimeout(ctx, r.wait.Value)
+	if r.Wait.Given {
+		ctx, done = context.WithTimeout(ctx, r.Wait.Value)
 	} else {
 		ctx, done = context.WithCancel(ctx)
 	}
 	var telling sync.WaitGroup
 	defer telling.Wait()
 	defer done()
-	if !r.quiet {
+	if !r.Quiet {
 		telling.Go(func() { r.reportHolder(ctx, asking) })
 	}
-	if r.election {
-		l, err := c.Campaign(ctx, r.name, []byte(r.value), r.options()...)
+	if r.Election {
+		l, err := c.Campaign(ctx, r.Name, []byte(r.Value), r.options()...)
 		return c, l, err
 	}
-	l, err := c.Acquire(ctx, r.name, r.options()...)
+	l, err := c.Acquire(ctx, r.Name, r.options()...)
 	return c, l, err
 }
 
 func (r *running) options() []pawl.AcquireOption {
-	o := []pawl.AcquireOption{pawl.LockDelay(r.mode.LockDelay.Value)}
-	if r.mode.Shared {
+	o := []pawl.AcquireOption{pawl.LockDelay(r.Mode.LockDelay.Value)}
+	if r.Mode.Shared {
 		o = append(o, pawl.Shared())
 	}
-	if r.mode.Slots > 0 {
-		o = append(o, pawl.Slots(int(r.mode.Slots)))
+	if r.Mode.Slots > 0 {
+		o = append(o, pawl.Slots(int(r.Mode.Slots)))
 	}
 	return o
 }
@@ -267,19 +269,19 @@ func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 		code, text := exit.Of(err)
 		return supervise.Failed(code, reasonFor[code]), errors.New(text)
 	case errors.As(err, &held):
-		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired),
-			fmt.Errorf("%s is held by %s (%s) with token %d since %s", output.Text(r.name), output.Text(held.Label), output.Text(held.Handle), held.Token, held.Since.Format(time.RFC3339))
+		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired),
+			fmt.Errorf("%s is held by %s (%s) with token %d since %s", output.Text(r.Name), output.Text(held.Label), output.Text(held.Handle), held.Token, held.Since.Format(time.RFC3339))
 	case errors.Is(err, pawl.ErrDenied):
 		return supervise.Failed(supervise.CodeDenied, supervise.ReasonDenied), err
 	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrConflict):
 		// A name that is used otherwise is no matter of waiting, nor of -E.
 		return supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage), err
 	case errors.Is(err, pawl.ErrExhausted):
-		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), err
+		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired), err
 	case errors.Is(err, pawl.ErrUnavailable):
 		return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 	case errors.Is(err, context.DeadlineExceeded):
-		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", output.Text(r.name), r.wait.Value)
+		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", output.Text(r.Name), r.Wait.Value)
 	}
 	return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 }

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"os"
@@ -31,8 +31,8 @@ func TestOldEventIsNoDanger(t *testing.T) {
 		if _, err := f.Seek(0, 0); err != nil {
 			t.Fatal(err)
 		}
-		v := &runFlags{args: []string{"true"}, ttl: flags.Duration{Value: 15 * time.Second}, killAfter: flags.Duration{Value: 5 * time.Second}}
-		r := &running{runFlags: v, words: speak(f)}
+		v := &Options{Args: []string{"true"}, TTL: flags.Duration{Value: 15 * time.Second}, KillAfter: flags.Duration{Value: 5 * time.Second}}
+		r := &running{Options: v, words: speak(f)}
 		h := &renewals{running: r}
 		h.granted(fixed(left))
 		all := make(chan pawl.Event, len(events))

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"cmp"
@@ -29,8 +29,8 @@ func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcom
 	ended := r.watchSignals(stop)
 	f := lease.Fence()
 	err := output.JSON(os.Stdout, termBody{
-		Name: r.name, Token: rest.Token(lease.Token()), Fence: rest.Token(f.Token), Cell: f.Cell,
-		Value: rest.Bytes(r.value), Label: r.label,
+		Name: r.Name, Token: rest.Token(lease.Token()), Fence: rest.Token(f.Token), Cell: f.Cell,
+		Value: rest.Bytes(r.Value), Label: r.Label,
 	})
 	if err == nil {
 		select {

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/pawltest"
 )
 
@@ -33,8 +34,8 @@ func TestElectFrozenPastItsTerm(t *testing.T) {
 		for range 50 {
 			signals := make(chan os.Signal, 1)
 			signals <- syscall.SIGTERM
-			r := &running{runFlags: &runFlags{name: "svc", election: true}, signals: signals}
-			if o, err := r.hold(t.Context(), l); o.Code != exitLost || err == nil {
+			r := &running{Options: &Options{Name: "svc", Election: true}, signals: signals}
+			if o, err := r.hold(t.Context(), l); o.Code != exit.CodeLost || err == nil {
 				t.Fatalf("it ended with %+v, %v", o, err)
 			}
 		}

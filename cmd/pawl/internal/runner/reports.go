@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -23,10 +23,10 @@ import (
 // do to the command.
 func (r *running) probe(ctx context.Context, asking *client.Client) error {
 	wait := client.UnreachableMax
-	if r.nonblock || r.wait.Given {
-		wait = r.wait.Value
+	if r.Nonblock || r.Wait.Given {
+		wait = r.Wait.Value
 	}
-	if !r.quiet {
+	if !r.Quiet {
 		asking.Waits = r.notice
 	}
 	activeTTL := store.ActiveTTLDefault // of a server that does not tell its own
@@ -37,9 +37,9 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 		}
 		return err
 	})
-	if err == nil && len(r.args) > 0 && !supervise.RidesOutTakeover(r.ttl.Value, r.killAfter.Value, activeTTL) {
+	if err == nil && len(r.Args) > 0 && !supervise.RidesOutTakeover(r.TTL.Value, r.KillAfter.Value, activeTTL) {
 		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v; a restart of the server, or another one's taking over, can take %v; a longer --ttl gives it the time",
-			output.Duration(r.ttl.Value), output.Duration(r.killAfter.Value), output.Duration(supervise.Grace(r.ttl.Value, r.killAfter.Value)), output.Duration(activeTTL+2*time.Second)))
+			output.Duration(r.TTL.Value), output.Duration(r.KillAfter.Value), output.Duration(supervise.Grace(r.TTL.Value, r.KillAfter.Value)), output.Duration(activeTTL+2*time.Second)))
 	}
 	return err
 }
@@ -53,7 +53,7 @@ func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
 	if ctx.Err() != nil {
 		return
 	}
-	_ = asking.List(ctx, &linkpb.ListRequest{Name: r.name}, func(l rest.LockBody) error { // only to be helpful
+	_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
 		if len(l.Holders) > 0 && ctx.Err() == nil {
 			r.notice("waiting: " + output.Text(l.Name) + " is " + output.Holder(l.Holders[0]))
 		}
@@ -123,10 +123,10 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 
 // threat says what comes when no renewal is answered for what remains.
 func (h *renewals) threat(remaining time.Duration) string {
-	if len(h.args) == 0 {
+	if len(h.Args) == 0 {
 		return "the lease is lost in " + output.Duration(remaining).String()
 	}
-	left := max(remaining-h.killAfter.Value-supervise.Margin(h.ttl.Value), 0)
+	left := max(remaining-h.KillAfter.Value-supervise.Margin(h.TTL.Value), 0)
 	return "the command is asked to end in " + left.Round(100*time.Millisecond).String()
 }
 
@@ -143,7 +143,7 @@ func (h *renewals) overdue() string {
 // silence says for how long no server has answered a renewal, of a session that
 // ends after what remains, and why as far as is known.
 func (h *renewals) silence(remaining time.Duration) string {
-	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.Value - remaining).Round(100*time.Millisecond))
+	text := fmt.Sprintf("no server has answered a renewal for %v", (h.TTL.Value - remaining).Round(100*time.Millisecond))
 	if why := h.last.Load(); why != nil {
 		text += " (" + exit.Text(*why) + ")"
 	}
