@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bearer"
 	"github.com/pawlproject/pawl/internal/bounds"
@@ -23,7 +26,7 @@ func newAuth() *cobra.Command {
 		Short: "Make credentials, and check the file that says who may do what",
 		Long: `Auth makes what "serve --auth-file" needs. It asks no server. docs/security.md
 describes the file.`,
-		Args: unknown,
+		Args: flags.Unknown,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAuthNew(), newAuthHash(), newAuthCheck())
@@ -44,7 +47,7 @@ which is made if there is none, and are not printed. Without it they belong belo
 the line "identities:".`,
 		Example: `  pawl auth new billing --prefix billing/
   pawl auth new billing --prefix billing/ --allow read,hold --out billing.credential --file auth.yaml`,
-		Args: names("NAME"),
+		Args: flags.Names("NAME"),
 	}
 	f := cmd.Flags()
 	f.StringVar(&prefix, "prefix", "", "prefix of the names that the rights are for; '': every name (required)")
@@ -56,22 +59,22 @@ the line "identities:".`,
 		for _, a := range allow {
 			r, err := access.ParseRight(a)
 			if err != nil {
-				return usage(cmd, "--allow: %v", err)
+				return exit.Usage(cmd, "--allow: %v", err)
 			}
 			rights = append(rights, r)
 		}
 		if !cmd.Flags().Changed("prefix") {
-			return usage(cmd, "--prefix is missing; expected that of the names, or '' for every name")
+			return exit.Usage(cmd, "--prefix is missing; expected that of the names, or '' for every name")
 		}
 		if prefix != "" {
 			if err := bounds.ValidName(prefix); err != nil {
-				return usage(cmd, "--prefix: %v", err)
+				return exit.Usage(cmd, "--prefix: %v", err)
 			}
 		}
 		secret := access.NewCredential()
 		entry := authfile.Line(args[0], access.DigestOf(secret), prefix, rights)
 		if _, err := authfile.Parse([]byte("identities:\n" + entry)); err != nil {
-			return usage(cmd, "NAME: %v", err)
+			return exit.Usage(cmd, "NAME: %v", err)
 		}
 		more := ""
 		if file != "" {
@@ -82,19 +85,19 @@ the line "identities:".`,
 		}
 		if out != "" {
 			if err := writeNew(out, secret+"\n"); err != nil {
-				return failed(exitOther, "--out: %v", err)
+				return exit.Failed(exit.CodeOther, "--out: %v", err)
 			}
 		}
 		if file != "" {
 			if err := appendTo(file, more); err != nil {
-				return failed(exitOther, "--file: %v", err)
+				return exit.Failed(exit.CodeOther, "--file: %v", err)
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s is in %s; a server that runs reads it upon HUP\n", shown(args[0]), shown(file))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s is in %s; a server that runs reads it upon HUP\n", output.Text(args[0]), output.Text(file))
 			entry = ""
 		}
 		w := cmd.OutOrStdout()
 		if out == "" {
-			fmt.Fprintf(w, "# The credential of %s. It is shown this once; keep it where only its owner reads.\n%s\n", shown(args[0]), secret)
+			fmt.Fprintf(w, "# The credential of %s. It is shown this once; keep it where only its owner reads.\n%s\n", output.Text(args[0]), secret)
 			if entry != "" {
 				fmt.Fprintf(w, "\n# For the auth file, below \"identities:\":\n")
 			}
@@ -109,11 +112,11 @@ the line "identities:".`,
 func addition(cmd *cobra.Command, file, entry string) (string, error) {
 	old, _, err := infile.Read(file, authfile.BytesMax, clock.System().Wall())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", failed(exitOther, "--file: %v", err)
+		return "", exit.Failed(exit.CodeOther, "--file: %v", err)
 	}
 	more, err := authfile.Add(old, entry)
 	if err != nil {
-		return "", usage(cmd, "--file: %s does not take it at its end: %v", file, err)
+		return "", exit.Usage(cmd, "--file: %s does not take it at its end: %v", file, err)
 	}
 	return more, nil
 }
@@ -147,15 +150,15 @@ func newAuthHash() *cobra.Command {
 the auth file. The credential must be drawn at random: %d characters at least. A
 password that somebody thought of is none: its hash can be guessed.`, access.CredentialMin),
 		Example: `  (umask 077; openssl rand -hex 32 | tee billing.credential | pawl auth hash)`,
-		Args:    noArguments,
+		Args:    flags.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			raw, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), access.CredentialMax+3))
 			if err != nil {
-				return failed(exitOther, "read the standard input: %v", err)
+				return exit.Failed(exit.CodeOther, "read the standard input: %v", err)
 			}
 			secret := strings.TrimRight(string(raw), "\r\n")
 			if err := errors.Join(access.CheckCredential(secret), bearer.Check(secret)); err != nil {
-				return usage(cmd, "%v", err)
+				return exit.Usage(cmd, "%v", err)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), access.DigestOf(secret))
 			return nil
@@ -170,14 +173,14 @@ func newAuthCheck() *cobra.Command {
 		Long: `Check reads an auth file as "serve --auth-file" does, and says what is wrong with
 it, before a server is told (HUP) to read it.`,
 		Example: `  pawl auth check auth.yaml && systemctl reload pawl`,
-		Args:    names("FILE"),
+		Args:    flags.Names("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, open, err := authfile.Read(args[0], clock.System().Wall())
 			if err != nil {
-				return failed(exitUsage, "%v", err)
+				return exit.Failed(exit.CodeUsage, "%v", err)
 			}
 			if open {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: others than its owner may read or write %s; expected mode 600, or 640 where it is root's\n", shown(args[0]))
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: others than its owner may read or write %s; expected mode 600, or 640 where it is root's\n", output.Text(args[0]))
 			}
 			if p.Len() == 1 {
 				fmt.Fprintln(cmd.OutOrStdout(), "1 identity")

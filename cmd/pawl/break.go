@@ -7,6 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/bounds"
@@ -25,45 +29,45 @@ that the lease meant is the one broken, and not the next one.
 With --now the name is free at once. Its holder may act until it notices: then
 two may act, and only a guard at the resource keeps the first one out.
 
-` + askHelp,
+` + exit.AskHelp,
 		Example: `  pawl break orders/7 --token 1867776000000001 --reason "host is being retired"
   pawl break orders/7 --token 1867776000000001 --reason "host burnt down" --now`,
-		Args: names("NAME"),
+		Args: flags.Names("NAME"),
 	}
 	f := cmd.Flags()
-	servers := serversFlag(f)
+	servers := client.AddFlags(f)
 	f.StringVar(&token, "token", "", "fencing token of the lease to break (required)")
 	f.StringVar(&reason, "reason", "", "why; told to the holder and logged (required)")
 	f.BoolVar(&now, "now", false, "free the name at once; until the holder notices, two may act")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := bounds.ValidName(args[0]); err != nil {
-			return usage(cmd, "NAME: %v", err)
+			return exit.Usage(cmd, "NAME: %v", err)
 		}
 		if token == "" {
-			return usage(cmd, "--token is missing; expected the fencing token that \"pawl show %s\" prints", shown(args[0]))
+			return exit.Usage(cmd, "--token is missing; expected the fencing token that \"pawl show %s\" prints", output.Text(args[0]))
 		}
 		t, err := guard.ParseToken(token)
 		if err != nil {
-			return usage(cmd, "--token is %q; expected a number from 1 to 2^53-1", token)
+			return exit.Usage(cmd, "--token is %q; expected a number from 1 to 2^53-1", token)
 		}
 		if reason == "" {
-			return usage(cmd, "--reason is missing; expected why the lease is broken, for its holder and for the log")
+			return exit.Usage(cmd, "--reason is missing; expected why the lease is broken, for its holder and for the log")
 		}
 		if err := bounds.ValidReason(reason); err != nil {
-			return usage(cmd, "--reason: %v", err)
+			return exit.Usage(cmd, "--reason: %v", err)
 		}
-		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
+		return client.With(cmd, *servers, func(ctx context.Context, c *client.Client) error {
 			var a *linkpb.BreakResponse
-			err := c.call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, again bool) (err error) {
+			err := c.Call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, again bool) (err error) {
 				a, err = l.Break(ctx, &linkpb.BreakRequest{Name: args[0], Token: uint64(t), Reason: reason, Now: now})
-				if again && refusedOf(err).GetReason() == linkpb.Reason_REASON_TOKEN_MISMATCH {
+				if again && exit.RefusalOf(err).GetReason() == linkpb.Reason_REASON_TOKEN_MISMATCH {
 					a, err = &linkpb.BreakResponse{Ended: true}, nil // it is not the lease of that token any more
 				}
 				return err
 			})
-			if refusedOf(err).GetReason() == linkpb.Reason_REASON_TOKEN_MISMATCH {
-				return failed(exitOther, "%s; see \"pawl show %s\"", refusedOf(err).GetMessage(), shown(args[0]))
+			if exit.RefusalOf(err).GetReason() == linkpb.Reason_REASON_TOKEN_MISMATCH {
+				return exit.Failed(exit.CodeOther, "%s; see \"pawl show %s\"", exit.RefusalOf(err).GetMessage(), output.Text(args[0]))
 			}
 			if err != nil {
 				return err
@@ -71,11 +75,11 @@ two may act, and only a guard at the resource keeps the first one out.
 			out := cmd.OutOrStdout()
 			switch {
 			case asJSON:
-				return printJSON(out, rest.BreakBody{Ended: a.GetEnded()})
+				return output.JSON(out, rest.BreakBody{Ended: a.GetEnded()})
 			case a.GetEnded():
-				fmt.Fprintf(out, "the lease of %s with token %d has ended\n", shown(args[0]), t)
+				fmt.Fprintf(out, "the lease of %s with token %d has ended\n", output.Text(args[0]), t)
 			default:
-				fmt.Fprintf(out, "the holder of %s was asked to let go; \"pawl show %s\" tells when it has\n", shown(args[0]), shown(args[0]))
+				fmt.Fprintf(out, "the holder of %s was asked to let go; \"pawl show %s\" tells when it has\n", output.Text(args[0]), output.Text(args[0]))
 			}
 			return nil
 		})

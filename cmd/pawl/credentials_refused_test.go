@@ -12,15 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/internal/testcert"
-	"github.com/pawlproject/pawl/internal/testwait"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/testcert"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // trust is TLS towards the fortress, with a client's certificate if there is one.

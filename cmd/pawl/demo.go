@@ -10,7 +10,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/demo"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/pgdsn"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
@@ -22,7 +25,7 @@ func newDemo() *cobra.Command {
 		Use:     "demo",
 		Short:   "See a paused holder come back from the dead and be refused",
 		Example: "  pawl demo zombie",
-		Args:    unknown,
+		Args:    flags.Unknown,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDemoZombie())
@@ -30,7 +33,7 @@ func newDemo() *cobra.Command {
 }
 
 func newDemoZombie() *cobra.Command {
-	ttl := durationFlag{value: 2 * time.Second}
+	ttl := flags.Duration{Value: 2 * time.Second}
 	var asJSON bool
 	var postgres string
 	cmd := &cobra.Command{
@@ -48,35 +51,35 @@ PGPASSWORD or ~/.pgpass. If the demo is killed its database, pawl_demo_…, stay
 
 Exit codes: 0 both halves came out as they must, 1 otherwise.`,
 		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .\n  pawl demo zombie --postgres postgres://me@localhost/postgres",
-		Args:    noArguments,
+		Args:    flags.None,
 	}
 	cmd.Flags().Var(&ttl, "ttl", "TTL of the leases, 1s to 10s")
 	cmd.Flags().StringVar(&postgres, "postgres", "", "DSN of a PostgreSQL server for the ledger, instead of SQLite")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each moment and the verdict at the end")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if ttl.value < time.Second || ttl.value > demoTTLMax {
-			return usage(cmd, "--ttl is %v; expected 1s to %v", ttl.value, demoTTLMax)
+		if ttl.Value < time.Second || ttl.Value > demoTTLMax {
+			return exit.Usage(cmd, "--ttl is %v; expected 1s to %v", ttl.Value, demoTTLMax)
 		}
 		if cmd.Flags().Changed("postgres") && postgres == "" {
-			return usage(cmd, "--postgres is empty: %v", pgdsn.ErrDSN)
+			return exit.Usage(cmd, "--postgres is empty: %v", pgdsn.ErrDSN)
 		}
 		out := cmd.OutOrStdout()
 		tell := demo.Text(out, colourful(out))
 		if asJSON {
 			tell = demo.JSON(out)
 		}
-		ctx, stop := untilSignal(cmd.Context())
+		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
-		err := demo.Zombie(ctx, demo.Options{TTL: ttl.value, Clock: clock.System(), Report: tell, Postgres: postgres})
+		err := demo.Zombie(ctx, demo.Options{TTL: ttl.Value, Clock: clock.System(), Report: tell, Postgres: postgres})
 		switch {
 		case errors.Is(err, pgdsn.ErrDSN):
-			return usage(cmd, "--postgres names no database: %v", pgdsn.ErrDSN)
+			return exit.Usage(cmd, "--postgres names no database: %v", pgdsn.ErrDSN)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
-			return failed(exitOther, "it took too long: %v", err)
+			return exit.Failed(exit.CodeOther, "it took too long: %v", err)
 		case err != nil:
-			return failed(exitOther, "%v", err)
+			return exit.Failed(exit.CodeOther, "%v", err)
 		}
 		return nil
 	}
@@ -105,7 +108,7 @@ func newDemoWorker() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		// What went wrong stands in the last step that it reports.
 		if w.Run(cmd.Context(), os.Stdin, cmd.OutOrStdout()) != nil {
-			return failed(exitOther, "")
+			return exit.Failed(exit.CodeOther, "")
 		}
 		return nil
 	}

@@ -1,19 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"os"
-
 	"github.com/spf13/cobra"
 
-	"github.com/pawlproject/pawl"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/runner"
 )
 
 func newElect() *cobra.Command {
-	v := runFlags{election: true}
+	v := runFlags{runner.Options{Election: true}}
 	cmd := &cobra.Command{
 		Use:   "elect NAME [flags] [-- COMMAND [ARGUMENT...]]",
 		Short: "Campaign to be the leader of a name",
@@ -36,46 +30,9 @@ it (a shell shows 128+n), and 70 means that the lease was lost or broken.`,
   until pawl elect billing --value "$ADDR" -- ./billing; do sleep 1; done`,
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.value, "value", "", "what others are shown of the leader, at most 65536 bytes")
-	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
-	f.Var(&v.mode.lockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
+	f.StringVar(&v.Value, "value", "", "what others are shown of the leader, at most 65536 bytes")
+	f.VarP(&v.Wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
+	f.Var(&v.Mode.LockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
 	v.register(cmd)
 	return cmd
-}
-
-// termBody is what elect prints when its term begins.
-type termBody struct {
-	Name  string     `json:"name"`
-	Token rest.Token `json:"fencing_token"`
-	Fence rest.Token `json:"fence"`
-	Cell  string     `json:"cell"`
-	Value rest.Bytes `json:"value"`
-	Label string     `json:"label"`
-}
-
-// hold leads until a signal or the end of the lease.
-func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcome, error) {
-	holding, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	ended := r.watchSignals(stop)
-	f := lease.Fence()
-	err := printJSON(os.Stdout, termBody{
-		Name: r.name, Token: rest.Token(lease.Token()), Fence: rest.Token(f.Token), Cell: f.Cell,
-		Value: rest.Bytes(r.value), Label: r.label,
-	})
-	if err == nil {
-		select {
-		case <-holding.Done():
-		case <-lease.Context().Done():
-		}
-	}
-	// A process that was frozen until behind the end of its term may hear of a
-	// signal before the lease's context has ended.
-	switch sig := ended(); {
-	case err != nil && sig == 0:
-		return supervise.Failed(exitOther, supervise.ReasonNotStarted), err
-	case sig != 0 && lease.Remaining() > 0:
-		return supervise.Interrupted(sig), nil
-	}
-	return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), cmp.Or(context.Cause(lease.Context()), pawl.ErrLost)
 }

@@ -9,13 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/testwait"
-	"github.com/pawlproject/pawl/pawltest"
 )
 
 // termLine is what elect prints, and leader of a name that is led.
@@ -125,36 +122,6 @@ func TestElectionByCommand(t *testing.T) {
 	if code := watch.ends(syscall.SIGINT); code != 128+int(syscall.SIGINT) {
 		t.Errorf("the watcher ended with %d", code)
 	}
-}
-
-// A leader that was frozen past the end of its term has lost it, also where a signal
-// is what it hears of first. Which of the two that is, chance decides.
-func TestElectFrozenBeyondTermReportsLoss(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	out := os.Stdout
-	os.Stdout = null
-	defer func() { os.Stdout = out }()
-	synctest.Test(t, func(t *testing.T) {
-		s := pawltest.New(t)
-		l, err := s.Dial(t, pawl.Options{TTL: 2 * time.Second}).Acquire(t.Context(), "svc")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Cut()
-		<-l.Context().Done()
-		for range 50 {
-			signals := make(chan os.Signal, 1)
-			signals <- syscall.SIGTERM
-			r := &running{runFlags: &runFlags{name: "svc", election: true}, signals: signals}
-			if o, err := r.hold(t.Context(), l); o.Code != exitLost || err == nil {
-				t.Fatalf("it ended with %+v, %v", o, err)
-			}
-		}
-	})
 }
 
 func TestElectRunsACommandForItsTerm(t *testing.T) {

@@ -10,7 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/guarddb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/guard"
 )
 
@@ -33,7 +39,7 @@ func newGuard() *cobra.Command {
 		Short:   "Install a database's guard, see and raise its marks",
 		Long:    "Guard is for the guards of databases, which refuse a fencing token that has been\novertaken: PostgreSQL (pgguard) and SQLite (sqlguard).",
 		Example: "  pawl guard ddl --dialect postgres | psql -1 -v ON_ERROR_STOP=1\n  pawl guard seen orders/7\n  pawl run orders/7 -- sh -c 'pawl guard claim orders/7 && ./settle'",
-		Args:    unknown,
+		Args:    flags.Unknown,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newGuardDDL(), newGuardSeen(), newGuardClaim())
@@ -66,7 +72,7 @@ committed for it, and the cell that it is held to.
 
 ` + slotHelp + "\n\n" + guardHelp,
 		Example: "  pawl guard seen orders/7 --dsn postgres://app@db/shop\n  PAWL_DSN=sqlite:./ledger.db pawl guard seen ledger --json",
-		Args:    names("RESOURCE"),
+		Args:    flags.Names("RESOURCE"),
 	}
 	at, slot := databaseFlags(cmd.Flags()), slotFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
@@ -75,19 +81,19 @@ committed for it, and the cell that it is held to.
 		if err != nil {
 			return err
 		}
-		return at.with(cmd, guardWaitDefault, func(ctx context.Context, db *guarded) error {
+		return at.with(cmd, guardWaitDefault, func(ctx context.Context, db *guarddb.DB) error {
 			s, err := db.Seen(ctx, l.resource)
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				return printJSON(out, markOf(l, s.Seen, s.Cell))
+				return output.JSON(out, markOf(l, s.Seen, s.Cell))
 			}
 			if s.Seen == 0 {
-				return printTable(out, [][]string{{l.String(), "has seen no token yet: the first claim opens it"}})
+				return output.Table(out, [][]string{{l.String(), "has seen no token yet: the first claim opens it"}})
 			}
-			return printTable(out, [][]string{{"RESOURCE", "SEEN", "CELL"}, {l.String(), s.Seen.String(), shown(s.Cell)}})
+			return output.Table(out, [][]string{{"RESOURCE", "SEEN", "CELL"}, {l.String(), s.Seen.String(), output.Text(s.Cell)}})
 		})
 	}
 	return cmd
@@ -96,7 +102,7 @@ committed for it, and the cell that it is held to.
 func newGuardClaim() *cobra.Command {
 	var token, cell string
 	var asJSON, other bool
-	wait := durationFlag{value: guardWaitDefault}
+	wait := flags.Duration{Value: guardWaitDefault}
 	cmd := &cobra.Command{
 		Use:   "claim RESOURCE",
 		Short: "Raise a resource's mark to a token",
@@ -110,7 +116,7 @@ is given is taken as meant. Claiming again does no harm.
 
 ` + slotHelp + "\n\n" + guardHelp,
 		Example: "  pawl guard claim orders/7 --token 1883217361279398 --cell default-6ce356a4db8c0116\n  pawl run orders/7 -- sh -c 'pawl guard claim orders/7 && ./settle'",
-		Args:    names("RESOURCE"),
+		Args:    flags.Names("RESOURCE"),
 	}
 	f := cmd.Flags()
 	at, slot := databaseFlags(f), slotFlag(f)
@@ -131,17 +137,17 @@ is given is taken as meant. Claiming again does no harm.
 		if err != nil {
 			return err
 		}
-		if wait.value < 0 || wait.value > time.Hour {
-			return usage(cmd, "--wait is %v; expected 0s to 1h", wait.value)
+		if wait.Value < 0 || wait.Value > time.Hour {
+			return exit.Usage(cmd, "--wait is %v; expected 0s to 1h", wait.Value)
 		}
-		return at.with(cmd, wait.value, func(ctx context.Context, db *guarded) error {
+		return at.with(cmd, wait.Value, func(ctx context.Context, db *guarddb.DB) error {
 			if err := db.Claim(ctx, f); err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), markOf(l, f.Token, f.Cell))
+				return output.JSON(cmd.OutOrStdout(), markOf(l, f.Token, f.Cell))
 			}
-			return printTable(cmd.OutOrStdout(), [][]string{{l.String(), "is claimed with token " + f.Token.String() + " of cell " + shown(f.Cell)}})
+			return output.Table(cmd.OutOrStdout(), [][]string{{l.String(), "is claimed with token " + f.Token.String() + " of cell " + output.Text(f.Cell)}})
 		})
 	}
 	return cmd
@@ -154,7 +160,7 @@ func fenceOf(cmd *cobra.Command, resource, token, cell string) (guard.Fence, err
 			value = os.Getenv(env)
 		}
 		if value == "" {
-			return "", usage(cmd, "--%s is missing, and %s is not set", flag, env)
+			return "", exit.Usage(cmd, "--%s is missing, and %s is not set", flag, env)
 		}
 		return value, nil
 	}
@@ -167,11 +173,11 @@ func fenceOf(cmd *cobra.Command, resource, token, cell string) (guard.Fence, err
 	}
 	n, err := guard.ParseToken(text)
 	if err != nil {
-		return guard.Fence{}, usage(cmd, "--token is %.40q; expected a fencing token, a number from 1 to 2^53-1", text)
+		return guard.Fence{}, exit.Usage(cmd, "--token is %.40q; expected a fencing token, a number from 1 to 2^53-1", text)
 	}
 	f := guard.Fence{Resource: resource, Token: n, Cell: cell}
 	if err := f.Validate(); err != nil {
-		return guard.Fence{}, usage(cmd, "%s", textOf(err))
+		return guard.Fence{}, exit.Usage(cmd, "%s", exit.Text(err))
 	}
 	return f, nil
 }
@@ -192,40 +198,40 @@ func databaseFlags(f *pflag.FlagSet) *databaseNamed {
 func (at *databaseNamed) resolve(cmd *cobra.Command) (dsn, from string, err error) {
 	switch given := cmd.Flags().Changed; {
 	case given("dsn") && given("dsn-file"):
-		return "", "", usage(cmd, "both --dsn and --dsn-file are given; expected one")
+		return "", "", exit.Usage(cmd, "both --dsn and --dsn-file are given; expected one")
 	case given("dsn"):
 		return at.dsn, "--dsn", nil
 	case given("dsn-file"):
-		dsn, err := readSecret(at.file)
+		dsn, err := flags.ReadSecret(at.file)
 		if err != nil {
-			return "", "", usage(cmd, "--dsn-file: %v", err)
+			return "", "", exit.Usage(cmd, "--dsn-file: %v", err)
 		}
 		return strings.TrimSpace(dsn), at.file, nil
 	}
 	if dsn = os.Getenv(dsnEnv); dsn == "" {
-		return "", "", usage(cmd, "no database is named: --dsn, --dsn-file or %s is missing", dsnEnv)
+		return "", "", exit.Usage(cmd, "no database is named: --dsn, --dsn-file or %s is missing", dsnEnv)
 	}
 	return dsn, dsnEnv, nil
 }
 
 // with opens the database, does its work there and finds the code for what went
 // wrong.
-func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(context.Context, *guarded) error) error {
+func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(context.Context, *guarddb.DB) error) error {
 	dsn, from, err := at.resolve(cmd)
 	if err != nil {
 		return err
 	}
-	db, err := openGuarded(dsn, wait)
-	if errors.Is(err, errDSN) {
-		return usage(cmd, "%s names no database that is known here: %v", from, err)
+	db, err := guarddb.Open(dsn, wait)
+	if errors.Is(err, guarddb.ErrDSN) {
+		return exit.Usage(cmd, "%s names no database that is known here: %v", from, err)
 	}
 	if err != nil {
 		return err
 	}
-	defer db.close()
-	ctx, stop := untilSignal(cmd.Context())
+	defer db.Close()
+	ctx, stop := signals.Until(cmd.Context())
 	defer stop()
-	bounded, cancel := context.WithTimeout(ctx, wait+callMax)
+	bounded, cancel := context.WithTimeout(ctx, wait+client.CallMax)
 	defer cancel()
 	err = do(bounded, db)
 	switch {
@@ -234,30 +240,7 @@ func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(co
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case bounded.Err() != nil:
-		return failed(exitUnavailable, "no answer from the database in time: %s", db.textOf(err))
+		return exit.Failed(exit.CodeUnavailable, "no answer from the database in time: %s", db.Text(err))
 	}
-	return db.failed(err)
-}
-
-// guardCodes are the codes of the guards' errors. What a guard refused is told
-// in its own words.
-var guardCodes = []struct {
-	is   error
-	code int
-}{
-	{guard.ErrStale, exitLost},
-	{guard.ErrForeign, exitOther},
-	{guard.ErrMalformed, exitUsage},
-	{guard.ErrMissing, exitUsage},
-	{guard.ErrUnknown, exitUnavailable},
-}
-
-func (db *guarded) failed(err error) error {
-	for _, k := range guardCodes {
-		if errors.Is(err, k.is) {
-			return failed(k.code, "%s", db.textOf(err))
-		}
-	}
-	code, advice := db.explain(err)
-	return failed(code, "%s%s", db.textOf(err), advice)
+	return db.Failed(err)
 }

@@ -9,12 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/guard/pgguard"
 	"github.com/pawlproject/pawl/guard/sqlguard"
 )
 
 func newGuardDDL() *cobra.Command {
-	dialect := choiceFlag{of: []string{"postgres", "sqlite"}}
+	dialect := flags.Choice{Of: []string{"postgres", "sqlite"}}
 	var enforce, enforceRows, grant []string
 	cmd := &cobra.Command{
 		Use:   "ddl",
@@ -33,7 +35,7 @@ Exit codes: 0 done, 64 invalid usage.`,
   pawl guard ddl --dialect postgres --enforce accounts=billing --grant app
   pawl guard ddl --dialect postgres --enforce-rows orders=id:orders/
   pawl guard ddl --dialect sqlite | sqlite3 ledger.db`,
-		Args: noArguments,
+		Args: flags.None,
 	}
 	f := cmd.Flags()
 	f.Var(&dialect, "dialect", "the database")
@@ -42,20 +44,20 @@ Exit codes: 0 done, 64 invalid usage.`,
 	f.StringArrayVar(&grant, "grant", nil, "role that may use the guard; repeat it for several roles (postgres)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var text string
-		switch dialect.value {
+		switch dialect.Value {
 		case "postgres":
 			more, err := postgresRules(enforce, enforceRows, grant)
 			if err != nil {
-				return usage(cmd, "%v", err)
+				return exit.Usage(cmd, "%v", err)
 			}
 			text = pgguard.DDL() + more
 		case "sqlite":
 			if len(enforce)+len(enforceRows)+len(grant) > 0 {
-				return usage(cmd, "--enforce, --enforce-rows and --grant are for postgres: SQLite has no sessions that a trigger could tell apart, and no roles")
+				return exit.Usage(cmd, "--enforce, --enforce-rows and --grant are for postgres: SQLite has no sessions that a trigger could tell apart, and no roles")
 			}
 			text = strings.Join(sqlguard.SQLite().DDL(), ";\n\n") + ";\n"
 		default:
-			return usage(cmd, "--dialect is missing; expected one of %s", strings.Join(dialect.of, ", "))
+			return exit.Usage(cmd, "--dialect is missing; expected one of %s", strings.Join(dialect.Of, ", "))
 		}
 		if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
 			return fmt.Errorf("print the migration: %w", err)

@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 )
 
 const (
@@ -38,9 +41,9 @@ func guardedResourceOf(name string, slot int) guardedResource {
 // String shows a line to people.
 func (l guardedResource) String() string {
 	if l.slot > 0 {
-		return fmt.Sprintf("slot %d of %s", l.slot, shown(l.name))
+		return fmt.Sprintf("slot %d of %s", l.slot, output.Text(l.name))
 	}
-	return shown(l.resource)
+	return output.Text(l.resource)
 }
 
 // slotFlag adds --slot.
@@ -58,7 +61,7 @@ func leaseResource(cmd *cobra.Command) (l guardedResource, under bool, err error
 	slot := 0
 	if text := os.Getenv(slotEnv); text != "" {
 		if slot, err = strconv.Atoi(text); err != nil || slot < 0 {
-			return guardedResource{}, false, usage(cmd, "%s is %.40q; expected the number of a slot, or 0", slotEnv, text)
+			return guardedResource{}, false, exit.Usage(cmd, "%s is %.40q; expected the number of a slot, or 0", slotEnv, text)
 		}
 	}
 	return guardedResourceOf(name, slot), true, nil
@@ -68,7 +71,7 @@ func leaseResource(cmd *cobra.Command) (l guardedResource, under bool, err error
 func resolveResource(cmd *cobra.Command, resource string, slot int) (guardedResource, error) {
 	if cmd.Flags().Changed("slot") {
 		if slot < 0 {
-			return guardedResource{}, usage(cmd, "--slot is %d; expected a number from 1, or 0", slot)
+			return guardedResource{}, exit.Usage(cmd, "--slot is %d; expected a number from 1, or 0", slot)
 		}
 		return guardedResourceOf(resource, slot), nil
 	}
@@ -85,6 +88,6 @@ func checkOwn(cmd *cobra.Command, l guardedResource) error {
 	if err != nil || !under || l.resource == own.resource {
 		return err
 	}
-	return usage(cmd, "RESOURCE is %s, and this runs under a lease of %s (%s): a claim with its token would shut out who holds %s; "+
+	return exit.Usage(cmd, "RESOURCE is %s, and this runs under a lease of %s (%s): a claim with its token would shut out who holds %s; "+
 		"--other-resource says that it is meant", l, own, nameEnv, l)
 }

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
@@ -26,24 +30,24 @@ present leader that is printed: those of shorter terms in between may be missing
 By the time it is read the leader may be another one. With --watch the exit code is
 75 when the cell has no room for one more session or observer.
 
-` + askHelp,
+` + exit.AskHelp,
 		Example: `  pawl leader billing | jq -r '.value | @base64d'
   pawl leader billing --watch`,
-		Args: names("NAME"),
+		Args: flags.Names("NAME"),
 	}
-	servers := serversFlag(cmd.Flags())
+	servers := client.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&watch, "watch", false, "print a line at every change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
 		if err := bounds.ValidName(name); err != nil {
-			return usage(cmd, "NAME: %v", err)
+			return exit.Usage(cmd, "NAME: %v", err)
 		}
 		if watch {
 			return watchLeader(cmd, *servers, name)
 		}
-		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
+		return client.With(cmd, *servers, func(ctx context.Context, c *client.Client) error {
 			out := leaderBody{Name: name}
-			err := list(ctx, c, &linkpb.ListRequest{Name: name}, func(l rest.LockBody) error {
+			err := c.List(ctx, &linkpb.ListRequest{Name: name}, func(l rest.LockBody) error {
 				if len(l.Holders) > 0 {
 					h := l.Holders[0]
 					out.lead(h.Token, l.Value, h.Label)
@@ -53,7 +57,7 @@ By the time it is read the leader may be another one. With --watch the exit code
 			if err != nil {
 				return err
 			}
-			return printJSON(cmd.OutOrStdout(), out)
+			return output.JSON(cmd.OutOrStdout(), out)
 		})
 	}
 	return cmd
@@ -73,53 +77,30 @@ func (b *leaderBody) lead(token rest.Token, value rest.Bytes, label string) {
 }
 
 func watchLeader(cmd *cobra.Command, servers []string, name string) error {
-	cell, err := targetOf(cmd, servers)
+	cell, err := client.TargetOf(cmd, servers)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(cmd.Context())
+	ctx, stop := signals.Until(cmd.Context())
 	defer stop()
-	dialing, cancel := context.WithTimeout(ctx, connectMax)
+	dialing, cancel := context.WithTimeout(ctx, client.ConnectMax)
 	defer cancel()
-	c, err := cell.dial(dialing, pawl.Options{Label: hostLabel()})
+	c, err := cell.Dial(dialing, pawl.Options{Label: client.HostLabel()})
 	if err != nil {
-		return watchError(ctx, err)
+		return exit.FromSDK(ctx, err)
 	}
 	defer func() { _ = c.Close() }() // the session ends by itself
 	for leader, err := range c.Observe(ctx, name) {
 		if err != nil {
-			return watchError(ctx, err)
+			return exit.FromSDK(ctx, err)
 		}
 		out := leaderBody{Name: name}
 		if leader.Token != 0 {
 			out.lead(rest.Token(leader.Token), leader.Value, leader.Label)
 		}
-		if err := printJSON(cmd.OutOrStdout(), out); err != nil {
+		if err := output.JSON(cmd.OutOrStdout(), out); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// watchError finds the code for an error of the SDK.
-func watchError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	for _, k := range []struct {
-		is   error
-		code int
-	}{
-		{pawl.ErrDenied, exitDenied},
-		{pawl.ErrInvalid, exitUsage},
-		{pawl.ErrConflict, exitUsage},
-		{pawl.ErrExhausted, exitNotAcquired},
-		{pawl.ErrUnavailable, exitUnavailable},
-		{context.DeadlineExceeded, exitUnavailable},
-	} {
-		if errors.Is(err, k.is) {
-			return failed(k.code, "%s", textOf(err))
-		}
-	}
-	return failed(exitOther, "%s", textOf(err))
 }

@@ -18,12 +18,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // asPawl makes the test binary be pawl: the very code under test, with the race
 // detector where the tests have it, and nothing to build beforehand.
 const asPawl = "PAWL_TEST_BINARY_IS_PAWL"
+
+// The exit codes and the variables of the environment, as the tests name them.
+const (
+	exitOther       = exit.CodeOther
+	exitUsage       = exit.CodeUsage
+	exitData        = exit.CodeData
+	exitUnavailable = exit.CodeUnavailable
+	exitLost        = exit.CodeLost
+	exitNotAcquired = exit.CodeNotAcquired
+	exitDenied      = exit.CodeDenied
+
+	serversEnv    = client.ServersEnv
+	caEnv         = client.CAEnv
+	certEnv       = client.CertEnv
+	keyEnv        = client.KeyEnv
+	credentialEnv = client.CredentialEnv
+	fileSuffix    = client.FileSuffix
+)
 
 // bound is how long a test waits for what happens at once on a healthy machine.
 const bound = 30 * time.Second

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/systemd"
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
@@ -64,7 +65,7 @@ func TestServeWithoutAListeningSystemd(t *testing.T) {
 	if code := s.stop(syscall.SIGTERM); code != 0 || strings.Count(s.said(), "the service manager could not be told") != 2 {
 		t.Errorf("%d:\n%s", code, s.said())
 	}
-	if err := notify("", "READY=1", clock.System()); err != nil {
+	if err := systemd.Notify("", "READY=1", clock.System()); err != nil {
 		t.Error(err)
 	}
 
@@ -83,7 +84,7 @@ func TestServeWithoutAListeningSystemd(t *testing.T) {
 	go func() {
 		var err error
 		for range 10_000 { // more than any system keeps for one that does not read
-			if err = notify(at, "READY=1", clock.System()); err != nil {
+			if err = systemd.Notify(at, "READY=1", clock.System()); err != nil {
 				break
 			}
 		}

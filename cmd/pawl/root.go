@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 )
 
 const (
@@ -42,7 +42,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       versionText(),
-		Args:          unknown,
+		Args:          flags.Unknown,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
@@ -72,7 +72,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 		// Only what runs has its arguments looked at.
 		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%s", plainly(err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return exit.Usage(cmd, "%s", flags.Plainly(err)) })
 	strict(root)
 	return root
 }
@@ -86,7 +86,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usage(root, "there is no command %q", strings.Join(args, " "))
+				return exit.Usage(root, "there is no command %q", strings.Join(args, " "))
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -94,66 +94,17 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// usage refuses how a command was called.
-func usage(cmd *cobra.Command, format string, a ...any) error {
-	return failed(exitUsage, "%s\n\"%s --help\" shows what it takes.", fmt.Sprintf(format, a...), cmd.CommandPath())
-}
-
 // strict turns every complaint about arguments into a usage error.
 func strict(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return usage(c, "%v", err)
+				return exit.Usage(c, "%v", err)
 			}
 			return nil
 		}
 	}
 	for _, c := range cmd.Commands() {
 		strict(c)
-	}
-}
-
-// unknown complains of a word that is none of a command's.
-func unknown(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("unknown command %q", args[0])
-	if meant := meantBy(cmd, args[0]); len(meant) > 0 {
-		text += "; did you mean " + strings.Join(meant, " or ") + "?"
-	}
-	return errors.New(text)
-}
-
-// meantBy names the command that goes by that word elsewhere, or else those
-// that are spelled like it.
-func meantBy(cmd *cobra.Command, word string) []string {
-	for _, c := range cmd.Commands() {
-		if slices.Contains(c.SuggestFor, strings.ToLower(word)) {
-			return []string{c.Name()}
-		}
-	}
-	return cmd.SuggestionsFor(word)
-}
-
-// noArguments expects none.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%s takes no arguments; %q is one", cmd.Name(), args[0])
-	}
-	return nil
-}
-
-// names expects exactly the arguments that it is told.
-func names(what ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(what):
-			return fmt.Errorf("%s is missing", what[len(args)])
-		case len(args) > len(what):
-			return fmt.Errorf("too many arguments (%q); expected %s", args[len(what)], strings.Join(what, " "))
-		}
-		return nil
 	}
 }

@@ -3,43 +3,21 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/runner"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// runFlags is how a command is to be run.
-type runFlags struct {
-	name string
-	args []string
-	cell target
-
-	// election: value is shown to others, and the command is optional.
-	election bool
-	value    string
-
-	mode      modeFlags
-	nonblock  bool
-	wait      durationFlag
-	ttl       durationFlag
-	killAfter durationFlag
-	maxHold   durationFlag
-	signal    string
-	label     string
-	conflict  int
-	contain   choiceFlag
-	statusFD  int
-	json      bool
-	quiet     bool
-}
+// runFlags are the flags of run and elect.
+type runFlags struct{ runner.Options }
 
 func newRun() *cobra.Command {
 	var v runFlags
@@ -79,10 +57,10 @@ is none. --status-fd tells whose code it is.`,
   pawl run deploy -w 5m -- sh -c 'deploy --token "$PAWL_FENCE"'`,
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&v.nonblock, "nonblock", "n", false, "do not wait: one try")
-	f.VarP(&v.wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
-	v.mode.register(f)
-	f.Var(&v.maxHold, "max-hold", "how long the command may run; then it is asked to end, and killed after --kill-after; absent: for ever")
+	f.BoolVarP(&v.Nonblock, "nonblock", "n", false, "do not wait: one try")
+	f.VarP(&v.Wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
+	v.Mode.Add(f)
+	f.Var(&v.MaxHold, "max-hold", "how long the command may run; then it is asked to end, and killed after --kill-after; absent: for ever")
 	v.register(cmd)
 	return cmd
 }
@@ -90,29 +68,29 @@ is none. --status-fd tells whose code it is.`,
 // register adds what run and elect have in common.
 func (v *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	servers := serversFlag(f)
-	v.ttl.value = bounds.TTLDefault
-	v.contain = choiceFlag{string(supervise.ContainAuto), []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}}
-	f.Var(&v.ttl, "ttl", "how long the lease outlives the last sign of life; about how long others wait after a crash")
-	f.VarP(&v.killAfter, "kill-after", "k", "time between the request to end and the kill (default 5s, at most a third of the TTL)")
-	f.StringVar(&v.signal, "signal", "TERM", "signal that asks the command to end")
-	f.StringVar(&v.label, "label", "", "what others see of the holder (default host and process)")
-	f.IntVarP(&v.conflict, "conflict-exit-code", "E", supervise.CodeNotAcquired, "exit code when the lease is not acquired")
-	f.Var(&v.contain, "contain", "how the command's descendants are found")
-	f.IntVar(&v.statusFD, "status-fd", -1, "file descriptor that gets one line of JSON about the end")
-	f.BoolVar(&v.json, "json", false, "what "+cmd.Name()+" itself has to say goes to the standard error as lines of JSON")
-	f.BoolVarP(&v.quiet, "quiet", "q", false, "say nothing but errors")
+	servers := client.AddFlags(f)
+	v.TTL.Value = bounds.TTLDefault
+	v.Contain = flags.Choice{Value: string(supervise.ContainAuto), Of: []string{string(supervise.ContainAuto), string(supervise.ContainCgroup), string(supervise.ContainProcesses)}}
+	f.Var(&v.TTL, "ttl", "how long the lease outlives the last sign of life; about how long others wait after a crash")
+	f.VarP(&v.KillAfter, "kill-after", "k", "time between the request to end and the kill (default 5s, at most a third of the TTL)")
+	f.StringVar(&v.Signal, "signal", "TERM", "signal that asks the command to end")
+	f.StringVar(&v.Label, "label", "", "what others see of the holder (default host and process)")
+	f.IntVarP(&v.Conflict, "conflict-exit-code", "E", supervise.CodeNotAcquired, "exit code when the lease is not acquired")
+	f.Var(&v.Contain, "contain", "how the command's descendants are found")
+	f.IntVar(&v.StatusFD, "status-fd", -1, "file descriptor that gets one line of JSON about the end")
+	f.BoolVar(&v.JSON, "json", false, "what "+cmd.Name()+" itself has to say goes to the standard error as lines of JSON")
+	f.BoolVarP(&v.Quiet, "quiet", "q", false, "say nothing but errors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cell, err := targetOf(cmd, *servers)
+		cell, err := client.TargetOf(cmd, *servers)
 		if err == nil {
 			err = v.validate(cmd, args)
 		}
 		if err != nil {
-			v.report(supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage))
+			v.Report(supervise.Failed(supervise.CodeUsage, supervise.ReasonUsage))
 			return err
 		}
-		v.cell = cell
-		return runUnderLease(cmd, v)
+		v.Cell = cell
+		return runner.Run(cmd, &v.Options)
 	}
 }
 
@@ -120,138 +98,73 @@ func (v *runFlags) register(cmd *cobra.Command) {
 func (v *runFlags) validate(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
-	case v.election && dash < 0 && len(args) == 1:
+	case v.Election && dash < 0 && len(args) == 1:
 		// No command is meant.
 	case len(args) == 0 || dash == 0:
-		return usage(cmd, "NAME is missing; expected NAME -- COMMAND")
+		return exit.Usage(cmd, "NAME is missing; expected NAME -- COMMAND")
 	case dash < 0:
-		return usage(cmd, "\"--\" is missing; expected %s -- COMMAND", shown(args[0]))
+		return exit.Usage(cmd, "\"--\" is missing; expected %s -- COMMAND", output.Text(args[0]))
 	case dash > 1:
-		return usage(cmd, "too many arguments (%q) before \"--\"; expected NAME -- COMMAND", args[1])
+		return exit.Usage(cmd, "too many arguments (%q) before \"--\"; expected NAME -- COMMAND", args[1])
 	case len(args) == dash:
-		return usage(cmd, "COMMAND is missing; expected it behind \"--\"")
+		return exit.Usage(cmd, "COMMAND is missing; expected it behind \"--\"")
 	}
-	v.name, v.args = args[0], args[1:]
-	if v.nonblock && v.wait.given {
-		return usage(cmd, "both --nonblock and --wait are given; expected one of them")
+	v.Name, v.Args = args[0], args[1:]
+	if v.Nonblock && v.Wait.Given {
+		return exit.Usage(cmd, "both --nonblock and --wait are given; expected one of them")
 	}
-	if err := checkAcquire(cmd, args[:1], durationFlag{v.ttl.value, true}, v.wait, v.label, ""); err != nil {
+	if err := checkAcquire(cmd, args[:1], flags.Duration{Value: v.TTL.Value, Given: true}, v.Wait, v.Label, ""); err != nil {
 		return err
 	}
-	if err := v.mode.check(cmd); err != nil {
+	if err := v.Mode.Check(cmd); err != nil {
 		return err
 	}
-	if err := bounds.ValidValue([]byte(v.value)); err != nil {
-		return usage(cmd, "--value: %v", err)
+	if err := bounds.ValidValue([]byte(v.Value)); err != nil {
+		return exit.Usage(cmd, "--value: %v", err)
 	}
-	if v.conflict < 0 || v.conflict > 255 {
-		return usage(cmd, "--conflict-exit-code is %d; expected 0 to 255", v.conflict)
+	if v.Conflict < 0 || v.Conflict > 255 {
+		return exit.Usage(cmd, "--conflict-exit-code is %d; expected 0 to 255", v.Conflict)
 	}
 	if err := v.validateTimes(cmd); err != nil {
 		return err
 	}
-	if v.maxHold.given && v.maxHold.value <= 0 {
-		return usage(cmd, "--max-hold is %v; expected more than 0s", v.maxHold.value)
+	if v.MaxHold.Given && v.MaxHold.Value <= 0 {
+		return exit.Usage(cmd, "--max-hold is %v; expected more than 0s", v.MaxHold.Value)
 	}
-	if signalOf(v.signal) == 0 {
-		return usage(cmd, "--signal is %q; expected a name such as TERM, or a number", v.signal)
+	if runner.SignalOf(v.Signal) == 0 {
+		return exit.Usage(cmd, "--signal is %q; expected a name such as TERM, or a number", v.Signal)
 	}
-	if v.statusFD < 0 && cmd.Flags().Changed("status-fd") {
-		return usage(cmd, "--status-fd is %d; expected the number of an open file descriptor, such as 3", v.statusFD)
+	if v.StatusFD < 0 && cmd.Flags().Changed("status-fd") {
+		return exit.Usage(cmd, "--status-fd is %d; expected the number of an open file descriptor, such as 3", v.StatusFD)
 	}
-	if v.statusFD >= 0 {
-		if _, err := unix.FcntlInt(uintptr(v.statusFD), unix.F_GETFD, 0); err != nil {
-			return usage(cmd, "--status-fd is %d, which is not open", v.statusFD)
+	if v.StatusFD >= 0 {
+		if _, err := unix.FcntlInt(uintptr(v.StatusFD), unix.F_GETFD, 0); err != nil {
+			return exit.Usage(cmd, "--status-fd is %d, which is not open", v.StatusFD)
 		}
-		if v.statusFD > 2 {
-			unix.CloseOnExec(v.statusFD) // not the command's
+		if v.StatusFD > 2 {
+			unix.CloseOnExec(v.StatusFD) // not the command's
 		}
 	}
-	if v.label == "" && !cmd.Flags().Changed("label") {
-		v.label = fmt.Sprintf("%s pid %d", hostLabel(), os.Getpid())
+	if v.Label == "" && !cmd.Flags().Changed("label") {
+		v.Label = fmt.Sprintf("%s pid %d", client.HostLabel(), os.Getpid())
 	}
 	return nil
 }
 
 func (v *runFlags) validateTimes(cmd *cobra.Command) error {
-	if !v.killAfter.given {
-		v.killAfter.value = supervise.DefaultKillAfter(v.ttl.value)
+	if !v.KillAfter.Given {
+		v.KillAfter.Value = supervise.DefaultKillAfter(v.TTL.Value)
 	}
-	switch ttl, kill := v.ttl.value, v.killAfter.value; {
-	case len(v.args) == 0:
+	switch ttl, kill := v.TTL.Value, v.KillAfter.Value; {
+	case len(v.Args) == 0:
 		return nil // nothing is to be killed
 	case kill < 0:
-		return usage(cmd, "--kill-after is %v; expected 0s or more", kill)
+		return exit.Usage(cmd, "--kill-after is %v; expected 0s or more", kill)
 	case kill > bounds.TTLMax:
-		return usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most 24h", kill)
+		return exit.Usage(cmd, "--kill-after is %v; expected less than a TTL, which is at most 24h", kill)
 	case !supervise.Fits(ttl, kill):
-		return usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+
-			"expected --ttl %v or more", ttl, people(kill), supervise.MinTTL(kill))
+		return exit.Usage(cmd, "a TTL of %v is too short for a --kill-after of %v: a command could not be ended in time after two renewals failed; "+
+			"expected --ttl %v or more", ttl, output.Duration(kill), supervise.MinTTL(kill))
 	}
 	return nil
-}
-
-// report writes how it came out to the descriptor that was given for it.
-func (v *runFlags) report(o supervise.Outcome) {
-	if v.statusFD >= 0 {
-		_, _ = o.WriteTo(os.NewFile(uintptr(v.statusFD), "status")) // its reader is gone
-	}
-}
-
-// signalOf reads TERM, SIGTERM or 15; 0 is none.
-func signalOf(s string) syscall.Signal {
-	if n, err := strconv.Atoi(s); err == nil {
-		if n > 0 && n < 65 {
-			return syscall.Signal(n)
-		}
-		return 0
-	}
-	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG"))
-}
-
-// words is where run prints its messages: never on the standard output, which belongs
-// to the command, and never so that it waits for a reader, such as a stopped terminal.
-type words struct {
-	lines chan string
-	done  chan struct{}
-
-	mu    sync.Mutex
-	ended bool
-}
-
-func speak(f *os.File) *words {
-	w := &words{lines: make(chan string, 64), done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		for line := range w.lines {
-			_, _ = f.WriteString(line + "\n") // nobody else to tell
-		}
-	}()
-	return w
-}
-
-func (w *words) say(line string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ended {
-		return
-	}
-	select {
-	case w.lines <- line:
-	default:
-	}
-}
-
-// end waits a moment for what was said to be written.
-func (w *words) end() {
-	w.mu.Lock()
-	w.ended = true
-	close(w.lines)
-	w.mu.Unlock()
-	late, cancel := boundedBy(200 * time.Millisecond)
-	defer cancel()
-	select {
-	case <-w.done:
-	case <-late.Done():
-	}
 }

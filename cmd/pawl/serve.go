@@ -14,16 +14,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdflags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/server"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/systemd"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/tuning"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
 )
-
-// exitData: the data folder does not hold what it should. A restart will not
-// help.
-const exitData = 65
 
 type serveFlags struct {
 	o          server.Options
@@ -31,19 +33,19 @@ type serveFlags struct {
 	untilEOF   bool
 	config     string
 	tokenFloor string
-	activeTTL  durationFlag
-	store      choiceFlag
-	etcd       etcdFlags
-	logFormat  choiceFlag
-	logLevel   choiceFlag
+	activeTTL  flags.Duration
+	store      flags.Choice
+	etcd       etcdflags.Flags
+	logFormat  flags.Choice
+	logLevel   flags.Choice
 }
 
 func newServe() *cobra.Command {
 	v := serveFlags{
-		activeTTL: durationFlag{value: store.ActiveTTLDefault},
-		store:     choiceFlag{server.StoreEmbedded, []string{server.StoreEmbedded, server.StoreEtcd, server.StoreMemory}},
-		logFormat: choiceFlag{"text", []string{"text", "json"}},
-		logLevel:  choiceFlag{"info", []string{"debug", "info", "warn", "error"}},
+		activeTTL: flags.Duration{Value: store.ActiveTTLDefault},
+		store:     flags.Choice{Value: server.StoreEmbedded, Of: []string{server.StoreEmbedded, server.StoreEtcd, server.StoreMemory}},
+		logFormat: flags.Choice{Value: "text", Of: []string{"text", "json"}},
+		logLevel:  flags.Choice{Value: "info", Of: []string{"debug", "info", "warn", "error"}},
 	}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -75,7 +77,7 @@ cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
   pawl serve --listen 127.0.0.1:8420 --http off
   pawl serve --store etcd --endpoints a:2379,b:2379,c:2379
   pawl serve --store memory                a server for tests that forgets all`,
-		Args: noArguments,
+		Args: flags.None,
 	}
 	f := cmd.Flags()
 	f.StringVar(&v.o.Link, "listen", "127.0.0.1:7420", "address of the gRPC link, or \"off\"")
@@ -85,7 +87,7 @@ cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
 	f.StringSliceVar(&v.o.HTTPHosts, "http-host", nil, "further host names that HTTP requests may be addressed to, beside those that are advertised and those of the certificate")
 	f.StringVar(&v.o.Data, "data", "./pawl-data", "data folder: the embedded store, or with --store etcd this server's id")
 	f.Var(&v.store, "store", "where the cell's log lives")
-	v.etcd.add(f)
+	v.etcd.Add(f)
 	f.StringVar(&v.o.Cell, "cell", "default", "name of the cell: 1 to 64 letters, digits, '.', '_', '-'")
 	f.StringVar(&v.o.CellID, "cell-id", "", "id of the cell to go on with after its store was wiped")
 	f.StringVar(&v.tokenFloor, "token-floor", "", "grant no token up to this one (after store_rolled_back)")
@@ -105,7 +107,7 @@ cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
 	_ = f.MarkHidden("until-eof") // fails for unknown names only
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if v.config != "" {
-			if err := readConfig(cmd, v.config); err != nil {
+			if err := flags.ReadConfig(cmd, v.config); err != nil {
 				return err
 			}
 		}
@@ -125,7 +127,7 @@ var (
 // checkCell refuses what cannot name a cell.
 func checkCell(cmd *cobra.Command, name string) error {
 	if !cellName.MatchString(name) {
-		return usage(cmd, "--cell is %q; expected 1 to 64 letters, digits, '.', '_' or '-'", name)
+		return exit.Usage(cmd, "--cell is %q; expected 1 to 64 letters, digits, '.', '_' or '-'", name)
 	}
 	return nil
 }
@@ -155,25 +157,25 @@ func (v *serveFlags) closed(flag string) string {
 func (v *serveFlags) validate(cmd *cobra.Command) error {
 	for flag, address := range map[string]string{"--listen": v.o.Link, "--http": v.o.HTTP, "--debug-listen": v.o.Debug} {
 		if err := server.CheckAddress(flag, address, v.closed(flag)); err != nil {
-			return usage(cmd, "%v", err)
+			return exit.Usage(cmd, "%v", err)
 		}
 	}
 	if err := v.o.Security.TLS.Check(); err != nil {
-		return usage(cmd, "%v", err)
+		return exit.Usage(cmd, "%v", err)
 	}
 	if v.o.Security.AuditRequired && v.o.Security.AuditLog == "" {
-		return usage(cmd, "--audit-required is given without --audit-log; expected the file, too")
+		return exit.Usage(cmd, "--audit-required is given without --audit-log; expected the file, too")
 	}
 	for flag, told := range map[string][2]string{"--advertise": {v.o.AdvertiseLink, v.o.Link}, "--advertise-http": {v.o.AdvertiseHTTP, v.o.HTTP}} {
 		if err := server.CheckAdvertised(flag, told[0], told[1]); err != nil {
-			return usage(cmd, "%v", err)
+			return exit.Usage(cmd, "%v", err)
 		}
 	}
 	if v.o.Link == v.o.HTTP && v.o.Link != server.Off && !strings.HasSuffix(v.o.Link, ":0") {
-		return usage(cmd, "--listen and --http are both %s; expected an address for each", v.o.Link)
+		return exit.Usage(cmd, "--listen and --http are both %s; expected an address for each", v.o.Link)
 	}
 	if v.o.Link == server.Off && v.o.HTTP == server.Off {
-		return usage(cmd, "--listen and --http are both off; expected an address for one of them")
+		return exit.Usage(cmd, "--listen and --http are both off; expected an address for one of them")
 	}
 	if err := checkCell(cmd, v.o.Cell); err != nil {
 		return err
@@ -181,32 +183,32 @@ func (v *serveFlags) validate(cmd *cobra.Command) error {
 	if id := v.o.CellID; id != "" {
 		m := cellID.FindStringSubmatch(id)
 		if m == nil || !cellName.MatchString(m[1]) {
-			return usage(cmd, "--cell-id is %q; expected a name, '-' and 16 hex digits, such as default-9f86d081884c7d65", id)
+			return exit.Usage(cmd, "--cell-id is %q; expected a name, '-' and 16 hex digits, such as default-9f86d081884c7d65", id)
 		}
 		if cmd.Flags().Changed("cell") && m[1] != v.o.Cell {
-			return usage(cmd, "--cell is %q and --cell-id is of a cell %q; expected the same name", v.o.Cell, m[1])
+			return exit.Usage(cmd, "--cell is %q and --cell-id is of a cell %q; expected the same name", v.o.Cell, m[1])
 		}
 		v.o.Cell = m[1]
 	}
 	if v.tokenFloor != "" {
 		t, err := guard.ParseToken(v.tokenFloor)
 		if err != nil {
-			return usage(cmd, "--token-floor is %q; expected a number from 1 to 2^53-1", v.tokenFloor)
+			return exit.Usage(cmd, "--token-floor is %q; expected a number from 1 to 2^53-1", v.tokenFloor)
 		}
 		v.o.TokenFloor = t
 	}
-	if d := v.activeTTL.value; d < 500*time.Millisecond || d > time.Minute {
-		return usage(cmd, "--active-ttl is %v; expected 500ms to 1m", d)
+	if d := v.activeTTL.Value; d < 500*time.Millisecond || d > time.Minute {
+		return exit.Usage(cmd, "--active-ttl is %v; expected 500ms to 1m", d)
 	}
-	v.o.ActiveTTL = v.activeTTL.value
-	v.o.Store = v.store.value
+	v.o.ActiveTTL = v.activeTTL.Value
+	v.o.Store = v.store.Value
 	var err error
-	if v.o.Etcd, err = v.etcd.validate(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
+	if v.o.Etcd, err = v.etcd.Validate(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
 		return err
 	}
 	v.o.Version, v.o.Released = versionText(), released
 	v.o.Clock = clock.System()
-	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.value, v.logLevel.value)
+	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.Value, v.logLevel.Value)
 	service := os.Getenv("NOTIFY_SOCKET")
 	v.o.Begun = func() { v.notify(service, "READY=1") }
 	v.o.Ending = func() { v.notify(service, "STOPPING=1") }
@@ -239,10 +241,10 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 		// A hang-up asks for files to be read again then, and ends nothing.
 		ending = ending[1:]
 	}
-	ctx, stop := untilSignal(cmd.Context(), ending...)
+	ctx, stop := signals.Until(cmd.Context(), ending...)
 	defer stop()
 	if v.o.Security.Reloads() {
-		v.o.Security.Reload = onSignal(ctx, syscall.SIGHUP)
+		v.o.Security.Reload = signals.Each(ctx, syscall.SIGHUP)
 	}
 	if v.untilEOF {
 		var cancel context.CancelFunc
@@ -252,18 +254,25 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 			cancel()
 		}()
 	}
-	go paceHeap(ctx, v.o.Clock)
+	go tuning.PaceHeap(ctx, v.o.Clock)
 	err := server.Run(ctx, v.o)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrRolledBack):
-		return failed(exitData, "%v", err)
+		return exit.Failed(exit.CodeData, "%v", err)
 	case errors.Is(err, etcdstore.ErrInUse), errors.Is(err, server.ErrFolder):
-		return failed(exitUnavailable, "%v; --data names another folder", err)
+		return exit.Failed(exit.CodeUnavailable, "%v; --data names another folder", err)
 	case errors.Is(err, server.ErrAddress), errors.Is(err, server.ErrSecurity), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock),
 		errors.Is(err, etcdstore.ErrRefused), errors.Is(err, etcdstore.ErrRequestLimit), errors.Is(err, etcdstore.ErrFiles), errors.As(err, new(*net.OpError)):
-		return failed(exitUnavailable, "%v", err)
+		return exit.Failed(exit.CodeUnavailable, "%v", err)
 	}
-	return failed(exitOther, "%v", err)
+	return exit.Failed(exit.CodeOther, "%v", err)
+}
+
+// notify tells the service manager that started the server how it is.
+func (v *serveFlags) notify(socket, state string) {
+	if err := systemd.Notify(socket, state, v.o.Clock); err != nil {
+		v.o.Logger.Warn("the service manager could not be told", "state", state, "error", err)
+	}
 }

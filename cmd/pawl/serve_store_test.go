@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdflags"
 )
 
 // Serve refuses conflicting flags before it touches anything.
@@ -28,26 +30,9 @@ func TestServeRefusesConflictingStoreFlags(t *testing.T) {
 		{"--store etcd --endpoints etcd.example:1 --store-user x --store-password-file " + word, "in the clear"},
 	} {
 		cmd := command(t, append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data")}, strings.Fields(tc.args)...)...)
-		cmd.Env = append(cmd.Env, storePasswordEnv+"=", storePasswordFileEnv+"=")
+		cmd.Env = append(cmd.Env, etcdflags.PasswordEnv+"=", etcdflags.PasswordFileEnv+"=")
 		if r := finish(t, cmd); r.code != exitUsage || !strings.Contains(r.stderr, tc.say) {
 			t.Errorf("%s: %d %s, want %q", tc.args, r.code, r.stderr, tc.say)
 		}
-	}
-}
-
-// The password's file wins over the environment.
-func TestPasswordOfTheStore(t *testing.T) {
-	file := writeFile(t, "a", "from a file\n")
-	t.Setenv(storePasswordEnv, "from the environment")
-	if got, err := (&etcdFlags{}).password()(); got != "from the environment" || err != nil {
-		t.Errorf("%q %v", got, err)
-	}
-	t.Setenv(storePasswordFileEnv, file)
-	if got, err := (&etcdFlags{}).password()(); got != "from a file" || err != nil {
-		t.Errorf("%q %v", got, err)
-	}
-	other := writeFile(t, "b", "from a flag\r\n")
-	if got, err := (&etcdFlags{passwordFile: other}).password()(); got != "from a flag" || err != nil {
-		t.Errorf("%q %v", got, err)
 	}
 }

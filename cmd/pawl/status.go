@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/internal/cell"
 )
@@ -22,57 +25,26 @@ func newStatus() *cobra.Command {
 		Long: `Status shows the cell as its active server knows it. When that one gives no answer
 it shows what another says, and "-" for all that only the active one knows.
 
-` + askHelp,
+` + exit.AskHelp,
 		Example: "  pawl status\n  pawl status --json | jq .leases",
-		Args:    noArguments,
+		Args:    flags.None,
 	}
-	servers := serversFlag(cmd.Flags())
+	servers := client.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return withClient(cmd, *servers, func(ctx context.Context, c *client) error {
-			a, err := cellStatus(ctx, c)
+		return client.With(cmd, *servers, func(ctx context.Context, c *client.Client) error {
+			a, err := c.Status(ctx)
 			if err != nil {
 				return err
 			}
 			s := statusBody(a)
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), s)
+				return output.JSON(cmd.OutOrStdout(), s)
 			}
-			return printTable(cmd.OutOrStdout(), statusRows(s))
+			return output.Table(cmd.OutOrStdout(), statusRows(s))
 		})
 	}
 	return cmd
-}
-
-// cellStatus asks for the active server's word, and makes do with another's when
-// that cannot be had.
-func cellStatus(ctx context.Context, c *client) (*linkpb.StatusResponse, error) {
-	var a *linkpb.StatusResponse
-	status := func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
-		a, err = l.Status(ctx, &linkpb.StatusRequest{})
-		return err
-	}
-	if err := c.read(ctx, 0, status); err != nil || a.GetActive() {
-		return a, err
-	}
-	said, others := a, c.without(c.served)
-	if to := said.GetActiveLink(); to != "" && !slices.Contains(others, to) {
-		others = slices.Insert(others, 0, to)
-	}
-	for _, server := range others {
-		one := target{servers: []string{server}, how: c.how}.client()
-		asking, cancel := context.WithTimeout(ctx, 2*silentMax)
-		err := one.read(asking, 0, status)
-		cancel()
-		one.close()
-		if err == nil && a.GetActive() {
-			return a, nil
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-	}
-	return said, nil
 }
 
 // roleOf names what a server does for its cell, of an older one as well.
@@ -109,12 +81,12 @@ func statusRows(s rest.StatusBody) [][]string {
 		return standbyRows(s, secured)
 	}
 	rows := [][]string{
-		{"cell", shown(s.Cell)},
-		{"active server", shown(s.ActiveLink) + " (answers)"},
+		{"cell", output.Text(s.Cell)},
+		{"active server", output.Text(s.ActiveLink) + " (answers)"},
 		{"epoch", strconv.FormatUint(uint64(s.Epoch), 10)},
 	}
 	if s.Partial {
-		return append(rows, []string{"version", shown(s.Version)}, secured,
+		return append(rows, []string{"version", output.Text(s.Version)}, secured,
 			[]string{"", "the rest is for who is admin of all names"})
 	}
 	rows = append(rows, [][]string{
@@ -122,8 +94,8 @@ func statusRows(s rest.StatusBody) [][]string {
 		{"sessions", strconv.Itoa(s.Sessions)},
 		{"leases", strconv.Itoa(s.Leases)},
 		{"waiters", strconv.Itoa(s.Waiters)},
-		{"store", fmt.Sprintf("%s, batch %d, %s", shown(s.Store), s.Batch, usageOf(s))},
-		{"version", shown(s.Version)},
+		{"store", fmt.Sprintf("%s, batch %d, %s", output.Text(s.Store), s.Batch, usageOf(s))},
+		{"version", output.Text(s.Version)},
 		secured,
 	}...)
 	if s.Tight {
@@ -141,15 +113,15 @@ func statusRows(s rest.StatusBody) [][]string {
 // standbyRows are those of a server that is not the active one. It knows nothing
 // of what is in the cell.
 func standbyRows(s rest.StatusBody, secured []string) [][]string {
-	active, does := shown(s.ActiveLink)+" (no answer)", "it stands by"
+	active, does := output.Text(s.ActiveLink)+" (no answer)", "it stands by"
 	if s.Role != cell.RoleStandby {
 		active, does = "-", "it waits for its turn, and knows of no active server"
 	}
-	rows := [][]string{{"cell", shown(s.Cell)}, {"active server", active}, {"this server", does}}
+	rows := [][]string{{"cell", output.Text(s.Cell)}, {"active server", active}, {"this server", does}}
 	for _, unknown := range []string{"epoch", "token counter", "sessions", "leases", "waiters"} {
 		rows = append(rows, []string{unknown, "-"})
 	}
-	rows = append(rows, []string{"store", shown(s.Store)}, []string{"version", shown(s.Version)}, secured)
+	rows = append(rows, []string{"store", output.Text(s.Store)}, []string{"version", output.Text(s.Version)}, secured)
 	if s.StoreWarning != "" {
 		rows = append(rows, []string{"WARNING", s.StoreWarning})
 	}

@@ -9,17 +9,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/tuning"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // A server sleeps coarsely in every thread, under the process id that it was started
 // with, unless its operator switches that off.
-func TestCoarsenTimers(t *testing.T) {
+func TestSetTimerSlack(t *testing.T) {
 	own, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("on", func(t *testing.T) { sleepsCoarsely(t, timerSlack) })
+	t.Run("on", func(t *testing.T) { sleepsCoarsely(t, tuning.TimerSlack) })
 	t.Run("off", func(t *testing.T) { sleepsCoarsely(t, own, "PAWL_TIMER_SLACK=off") })
 }
 

@@ -1,20 +1,21 @@
 package main
 
 import (
-	"context"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/trace"
 )
 
 // traceTimesMax bounds the repetitions of a trace.
 const traceTimesMax = 100_000
 
 func newTrace() *cobra.Command {
-	var ttl, wait durationFlag
+	var ttl, wait flags.Duration
 	var times int
 	var unary, overHTTP, asJSON bool
 	cmd := &cobra.Command{
@@ -36,12 +37,12 @@ A name that is held waits in the lock table, for --wait at most.
 
 Only the acquires of this command are traced. Others cost nothing more for it.
 
-` + exitHelp,
+` + exit.Help,
 		Example: "  pawl trace orders/7\n  pawl trace scratch -n 1000\n  pawl trace scratch -n 100 --http\n  pawl trace scratch -n 1000 --json | jq -r '.rooms[] | [.room, .step, .p50] | @tsv'",
-		Args:    names("NAME"),
+		Args:    flags.Names("NAME"),
 	}
 	f := cmd.Flags()
-	servers := serversFlag(f)
+	servers := client.AddFlags(f)
 	f.IntVarP(&times, "times", "n", 1, "how often to acquire and release, 1 to 100000")
 	f.Var(&ttl, "ttl", "TTL of the session, 1s to 24h (default 15s)")
 	f.VarP(&wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s or absent: one try")
@@ -50,96 +51,35 @@ Only the acquires of this command are traced. Others cost nothing more for it.
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if times < 1 || times > traceTimesMax {
-			return usage(cmd, "-n is %d; expected 1 to %d", times, traceTimesMax)
+			return exit.Usage(cmd, "-n is %d; expected 1 to %d", times, traceTimesMax)
 		}
 		if unary && overHTTP {
-			return usage(cmd, "both --unary and --http are given; expected one of them")
+			return exit.Usage(cmd, "both --unary and --http are given; expected one of them")
 		}
 		if err := checkAcquire(cmd, args, ttl, wait, "", ""); err != nil {
 			return err
 		}
-		cell, err := targetOf(cmd, *servers)
+		cell, err := client.TargetOf(cmd, *servers)
 		if err != nil {
 			return err
 		}
-		ctx, stop := untilSignal(cmd.Context())
+		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
-		cell, told, err := answers(ctx, cell)
-		if err != nil {
-			return err
-		}
-		t := tracing{name: args[0], ttl: ttl.value, wait: wait.value}
-		begin := t.overStream
+		o := trace.Options{Name: args[0], TTL: ttl.Value, Wait: wait.Value, Times: times, Way: trace.ByStream}
 		switch {
 		case unary:
-			begin = t.byCalls
+			o.Way = trace.ByCalls
 		case overHTTP:
-			begin = func(ctx context.Context, cell target) (way, error) { return t.overHTTP(cell, told) }
+			o.Way = trace.OverHTTP
 		}
-		if err := t.run(ctx, cell, begin, times); err != nil {
+		t, err := trace.Follow(ctx, cell, o)
+		if err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), t.body())
+			return output.JSON(cmd.OutOrStdout(), t.Body())
 		}
-		return t.print(cmd.OutOrStdout())
+		return t.Print(cmd.OutOrStdout())
 	}
 	return cmd
-}
-
-// tracing is a trace from its first acquire to its table.
-type tracing struct {
-	name      string
-	ttl, wait time.Duration
-	rooms     []traceRoom
-	all       []lap
-}
-
-// lap is an acquire that was followed: how long it was in each room, and in all.
-type lap struct {
-	token guard.Token
-	each  []time.Duration
-	total time.Duration
-}
-
-// way is one to a lease and its release.
-type way struct {
-	rooms []traceRoom
-	once  func(ctx context.Context) (lap, error)
-	end   func()
-}
-
-// answers says at once, and in the words of the other commands, when nobody
-// serves. What it returns begins with the server that answered.
-func answers(ctx context.Context, cell target) (target, *linkpb.StatusResponse, error) {
-	c := cell.client()
-	defer c.close()
-	var told *linkpb.StatusResponse
-	err := c.read(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
-		told, err = l.Status(ctx, &linkpb.StatusRequest{})
-		return err
-	})
-	return c.first(), told, err
-}
-
-func (t *tracing) run(ctx context.Context, cell target, begin func(context.Context, target) (way, error), times int) error {
-	w, err := begin(ctx, cell)
-	if err != nil {
-		return err
-	}
-	defer w.end()
-	t.rooms = w.rooms
-	for range times {
-		x, err := w.once(ctx)
-		if err != nil {
-			return err
-		}
-		t.all = append(t.all, x)
-	}
-	return nil
-}
-
-// errNotTraced is the end of a trace that the server said nothing of.
-func errNotTraced() error {
-	return failed(exitUnavailable, "the server does not tell where a request has been; it may be older than this program, or follow too many at the same time")
 }

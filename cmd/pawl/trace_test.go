@@ -10,8 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pawlproject/pawl/api/linkpb"
-	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/hook"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/trace"
 )
 
 // tracedRoom is a row of trace --json.
@@ -30,12 +29,12 @@ func (r tracedRoom) took(t *testing.T) time.Duration {
 // together they are the whole.
 func TestTraceByCommand(t *testing.T) {
 	s := serve(t)
-	for flag, rooms := range map[string][]traceRoom{"--json": streamRooms, "--unary": callRooms("link", ""), "--http": callRooms("rest", "")} {
+	for flag, rooms := range map[string][]trace.Room{"--json": trace.Rooms(trace.ByStream), "--unary": trace.Rooms(trace.ByCalls), "--http": trace.Rooms(trace.OverHTTP)} {
 		t.Run(flag, func(t *testing.T) { traced(t, s, flag, rooms) })
 	}
 }
 
-func traced(t *testing.T, s *served, flag string, rooms []traceRoom) {
+func traced(t *testing.T, s *served, flag string, rooms []trace.Room) {
 	got := read[struct {
 		Name         string
 		FencingToken string `json:"fencing_token"`
@@ -49,7 +48,7 @@ func traced(t *testing.T, s *served, flag string, rooms []traceRoom) {
 	var sum time.Duration
 	for i, r := range got.Rooms {
 		d := r.took(t)
-		if sum += d; r.Room != rooms[i].room || r.Step != rooms[i].step || r.P99 != r.P50 || r.Max != r.P50 {
+		if sum += d; r.Room != rooms[i].Room || r.Step != rooms[i].Step || r.P99 != r.P50 || r.Max != r.P50 {
 			t.Errorf("row %d is %+v", i, r)
 		}
 		if r.Step == "append" && d == 0 {
@@ -63,7 +62,7 @@ func traced(t *testing.T, s *served, flag string, rooms []traceRoom) {
 	out := s.want(0, "trace", "a/b", "-n", "20", strings.Replace(flag, "--json", "--wait=1s", 1)).stdout
 	contains(t, out, "ROOM", "P50", "P99", "MAX", "of 20 acquires", "total")
 	for _, r := range rooms {
-		contains(t, out, r.room, r.step)
+		contains(t, out, r.Room, r.Step)
 	}
 	if locks := s.want(0, "ls").stdout; strings.Contains(locks, "a/b") {
 		t.Errorf("the lease was left behind:\n%s", locks)
@@ -142,31 +141,4 @@ func TestTraceOfServerWithoutTracing(t *testing.T) {
 	contains(t, want(t, exitUnavailable, "trace", "n", "--servers", l.Addr().String()).stderr, "may be older")
 	contains(t, want(t, exitUnavailable, "trace", "n", "--unary", "--servers", l.Addr().String()).stderr, "may be older")
 	contains(t, want(t, exitUnavailable, "trace", "n", "--http", "--servers", l.Addr().String()).stderr, "no HTTP interface")
-}
-
-// What the client waited and the server does not account for is the wire's; a
-// station that the server left out takes no time.
-func TestStretchesOfATrace(t *testing.T) {
-	at := func(d time.Duration) clock.Reading { return clock.Reading{Boot: d, Raw: d} }
-	x := hook.Trace{Asked: at(10), Taken: at(11), Sent: at(13), Received: at(113), Handed: at(120), Server: &linkpb.Trace{
-		QueuedNano: 1, TakenNano: 3, DecidedNano: 6, ClosedNano: 10, AppendingNano: 15, LandedNano: 45, FinalNano: 52, SentNano: 60,
-	}}
-	of := streamLap(7, x)
-	expect := []time.Duration{1, 2, 40, 1, 2, 3, 4, 5, 30, 7, 8, 7}
-	for i, d := range of.each {
-		if d != expect[i] {
-			t.Errorf("%s %s took %v, expected %v", streamRooms[i].room, streamRooms[i].step, d, expect[i])
-		}
-	}
-	if of.total != 110 || of.token != 7 || len(of.each) != len(expect) {
-		t.Errorf("in all %+v", of)
-	}
-	x.Server.AppendingNano, x.Server.LandedNano = 0, 0
-	if each := streamLap(7, x).each; each[7] != 0 || each[8] != 0 || each[9] != 42 {
-		t.Errorf("without the store: %v", each)
-	}
-	p := timesOf([]time.Duration{5, 1, 4, 2, 3})
-	if p.P50 != 3 || p.P99 != 5 || p.Max != 5 {
-		t.Errorf("of five: %+v", p)
-	}
 }

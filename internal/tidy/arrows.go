@@ -28,9 +28,23 @@ var rooms = []room{
 		"internal/bounds",
 		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/protolimit", "internal/infile", "internal/service", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
 		"internal/clock", "internal/dialerr", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/internal/etcdstore",
+		"cmd/pawl/internal/client", "cmd/pawl/internal/exit", "cmd/pawl/internal/flags", "cmd/pawl/internal/output",
+		"cmd/pawl/internal/rest", "cmd/pawl/internal/signals", "cmd/pawl/internal/supervise", "cmd/pawl/internal/termsafe",
+	}},
+	{dir: "cmd/pawl/internal/client", may: []string{
+		"internal/bounds",
+		".", "api", "internal/bearer", "internal/clock", "internal/dialerr", "internal/locktable", "internal/protolimit",
+		"cmd/pawl/internal/exit", "cmd/pawl/internal/output", "cmd/pawl/internal/rest", "cmd/pawl/internal/signals",
 	}},
 	{dir: "cmd/pawl/internal/etcdstore/etcdtest", may: []string{"internal/clock", "internal/testcert"}, aid: true},
 	{dir: "cmd/pawl/internal/etcdstore", may: []string{"internal/authority", "internal/infile", "internal/store", "internal/store/kvlog", "api", "internal/clock", "internal/dialerr"}},
+	{dir: "cmd/pawl/internal/exit", may: []string{"internal/bounds", ".", "api", "cmd/pawl/internal/signals", "cmd/pawl/internal/supervise"}},
+	{dir: "cmd/pawl/internal/flags", may: []string{"internal/bounds", "internal/clock", "internal/infile", "internal/locktable", "cmd/pawl/internal/exit"}},
+	{dir: "cmd/pawl/internal/output", may: []string{"internal/bounds", "cmd/pawl/internal/rest", "cmd/pawl/internal/termsafe"}},
+	{dir: "cmd/pawl/internal/rest", may: []string{"internal/bounds", "internal/access", "internal/service", "internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
+	{dir: "cmd/pawl/internal/signals"},
+	{dir: "cmd/pawl/internal/supervise", may: []string{"internal/bounds", "internal/clock", "internal/locktable"}},
+	{dir: "cmd/pawl/internal/termsafe"},
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
 	{dir: "internal/access"},
@@ -90,7 +104,7 @@ var wordsOnly = []struct {
 	only []string // the names that may be used; nil: all but those of not
 	not  []string
 }{
-	{from: []string{"cmd", "internal/service", "internal/link", "internal/wire"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
+	{from: []string{"cmd", "cmd/pawl/internal/client", "cmd/pawl/internal/flags", "cmd/pawl/internal/rest", "cmd/pawl/internal/supervise", "internal/service", "internal/link", "internal/wire"}, to: "internal/locktable", not: []string{"New", "Restore", "Table"}},
 	{from: []string{"internal/trust", "internal/session", "internal/wire"}, to: "internal/clock", only: []string{"Reading"}},
 }
 

@@ -12,7 +12,7 @@
 //   - no clock is read for a trace unless an acquire asks for one;
 //   - an acquire that waits leaves the queue when its connection ends; one with a
 //     request id is passed over from then on, and leaves it when the request has not
-//     been repeated for locktable.PlaceKept. A lease
+//     been repeated for bounds.PlaceKept. A lease
 //     that was granted to it meanwhile, or whose answer is lost, ends within one
 //     TTL when it has a session of its own; a lease of a session of several is
 //     found again by its request id, if it has one (I8).

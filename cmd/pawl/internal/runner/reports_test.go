@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+)
+
+// fixed is a lease of which always the same time is left.
+type fixed time.Duration
+
+func (f fixed) Remaining() time.Duration { return time.Duration(f) }
+
+// An event of before a grant, or of before a renewal that was answered, is told as
+// nothing; one that is still true is.
+func TestOldEventIsNoDanger(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	say := func(left time.Duration, events ...pawl.Event) string {
+		t.Helper()
+		if err := f.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Seek(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		v := &Options{Args: []string{"true"}, TTL: flags.Duration{Value: 15 * time.Second}, KillAfter: flags.Duration{Value: 5 * time.Second}}
+		r := &running{Options: v, words: speak(f)}
+		h := &renewals{running: r}
+		h.granted(fixed(left))
+		all := make(chan pawl.Event, len(events))
+		for _, e := range events {
+			all <- e
+		}
+		close(all)
+		h.watch(all)
+		r.words.end()
+		said, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(said)
+	}
+	danger, over := pawl.Event{Kind: pawl.Jeopardy, Remaining: 7500 * time.Millisecond}, pawl.Event{Kind: pawl.Safe, Remaining: 15 * time.Second}
+	for _, old := range [][]pawl.Event{{danger}, {danger, over}, {{Kind: pawl.Lost}, over}} {
+		if said := say(14*time.Second, old...); said != "" {
+			t.Errorf("%v is told as %q", old, said)
+		}
+	}
+	const now = "no server has answered a renewal for 7.6s; unless that changes, the command is asked to end in 2.2s\n"
+	if said := say(7400*time.Millisecond, danger, over); said != "pawl run: "+now+"pawl run: renewals are answered again\n" {
+		t.Errorf("it says %q", said)
+	}
+}
