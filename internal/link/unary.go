@@ -115,14 +115,7 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 	}
 	a := &linkpb.ListResponse{NextPageToken: page.Next}
 	for _, l := range page.Locks {
-		x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse, ClosedForNano: int64(l.ClosedFor)}
-		for _, h := range l.Holders {
-			x.Holders = append(x.Holders, wire.Holder(h))
-		}
-		for _, w := range l.Waiters {
-			x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label, Shared: w.Shared, Identity: w.Identity})
-		}
-		a.Locks = append(a.Locks, x)
+		a.Locks = append(a.Locks, wire.Lock(l))
 	}
 	return a, nil
 }

@@ -41,7 +41,7 @@ var rooms = []room{
 	{dir: "cmd/pawl/internal/exit", may: []string{"internal/bounds", ".", "api", "cmd/pawl/internal/signals", "cmd/pawl/internal/supervise"}},
 	{dir: "cmd/pawl/internal/flags", may: []string{"internal/bounds", "internal/clock", "internal/infile", "internal/locktable", "cmd/pawl/internal/exit"}},
 	{dir: "cmd/pawl/internal/output", may: []string{"internal/bounds", "cmd/pawl/internal/rest", "cmd/pawl/internal/termsafe"}},
-	{dir: "cmd/pawl/internal/rest", may: []string{"internal/bounds", "internal/access", "internal/service", "internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
+	{dir: "cmd/pawl/internal/rest", may: []string{"internal/wire", "internal/bounds", "internal/access", "internal/service", "internal/cell", "internal/locktable", "api", "internal/clock", "guard"}},
 	{dir: "cmd/pawl/internal/signals"},
 	{dir: "cmd/pawl/internal/supervise", may: []string{"internal/bounds", "internal/clock", "internal/locktable"}},
 	{dir: "cmd/pawl/internal/termsafe"},

@@ -106,6 +106,18 @@ func Holder(h locktable.Holder) *linkpb.Holder {
 	}
 }
 
+// Lock is a name of a listing in the words of the link.
+func Lock(l locktable.Lock) *linkpb.Lock {
+	x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse, ClosedForNano: int64(l.ClosedFor)}
+	for _, h := range l.Holders {
+		x.Holders = append(x.Holders, Holder(h))
+	}
+	for _, w := range l.Waiters {
+		x.Waiters = append(x.Waiters, &linkpb.Waiter{Holder: w.Handle, Label: w.Label, Shared: w.Shared, Identity: w.Identity})
+	}
+	return x
+}
+
 func notice(a locktable.Notice) *linkpb.Notice {
 	n := &linkpb.Notice{Token: uint64(a.Token), Kind: linkpb.Notice_KIND_BREAKING, Reason: a.Reason}
 	if a.Ended {

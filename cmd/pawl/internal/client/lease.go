@@ -43,7 +43,7 @@ func HeldError(q *linkpb.AcquireRequest, err error) error {
 	if r.GetReason() != linkpb.Reason_REASON_HELD || r.GetHolder() == nil {
 		return err
 	}
-	h := output.Holder(holderBody(r.GetHolder()))
+	h := output.Holder(rest.HolderOf(r.GetHolder()))
 	// The message may end with what to do when the holder is the session itself.
 	message := r.GetMessage()
 	if i := strings.LastIndex(message, "; the holder is a lease of this session"); i >= 0 {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
@@ -31,7 +30,7 @@ func (c *Client) List(ctx context.Context, q *linkpb.ListRequest, each func(rest
 				return fmt.Errorf("%s answers with the name %s after %s", c.served, output.Text(l.GetName()), output.Text(last))
 			}
 			last = l.GetName()
-			if err := each(lockBody(l)); err != nil {
+			if err := each(rest.LockOf(l)); err != nil {
 				return err
 			}
 		}
@@ -42,33 +41,5 @@ func (c *Client) List(ctx context.Context, q *linkpb.ListRequest, each func(rest
 		case q.PageToken == before:
 			return fmt.Errorf("%s answers with the same page again", c.served)
 		}
-	}
-}
-
-func lockBody(l *linkpb.Lock) rest.LockBody {
-	b := rest.LockBody{
-		Name: l.GetName(), Slots: l.GetSlots(), SlotsInUse: l.GetInUse(), Value: l.GetValue(), ClosedFor: rest.ClosedFor(time.Duration(l.GetClosedForNano())),
-		Holders: []rest.HolderBody{}, Waiters: []rest.WaiterBody{},
-	}
-	for _, h := range l.GetHolders() {
-		b.Holders = append(b.Holders, holderBody(h))
-	}
-	for _, w := range l.GetWaiters() {
-		b.Waiters = append(b.Waiters, rest.WaiterBody{Holder: w.GetHolder(), Label: w.GetLabel(), Shared: w.GetShared(), Identity: w.GetIdentity()})
-	}
-	return b
-}
-
-func holderBody(h *linkpb.Holder) rest.HolderBody {
-	return rest.HolderBody{
-		Token:     rest.Token(h.GetToken()),
-		Holder:    h.GetHolder(),
-		Label:     h.GetLabel(),
-		Since:     time.Unix(0, h.GetSinceUnixNano()).UTC(),
-		ExpiresIn: rest.Duration(max(time.Duration(h.GetExpiresInNano()), 0).Round(time.Millisecond)),
-		Shared:    h.GetShared(),
-		Slot:      h.GetSlot(),
-		Breaking:  h.GetBreaking(),
-		Identity:  h.GetIdentity(),
 	}
 }

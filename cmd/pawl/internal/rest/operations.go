@@ -15,6 +15,7 @@ import (
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 // operation registers one, and sees to what is the same for all of them: the
@@ -256,7 +257,7 @@ func (s *handlers) list(ctx context.Context, in *listInput) (*body[listBody], er
 	}
 	out := listBody{Locks: []LockBody{}, NextPageToken: pageToken(page.Next)}
 	for _, lock := range page.Locks {
-		out.Locks = append(out.Locks, lockBody(lock))
+		out.Locks = append(out.Locks, LockOf(wire.Lock(lock)))
 	}
 	return &body[listBody]{out}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 // Problem is the body of every refusal (RFC 9457) with members of our own.
@@ -99,7 +100,7 @@ func (s *handlers) refusal(err error) error {
 	switch r.Reason {
 	case locktable.Held:
 		if r.Holder != nil {
-			h := holderBody(*r.Holder)
+			h := HolderOf(wire.Holder(*r.Holder))
 			p.Holder, p.OwnSession = &h, r.OwnSession
 		}
 	case locktable.Exhausted:

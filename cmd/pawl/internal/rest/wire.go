@@ -9,8 +9,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
-	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // Duration is written as Go writes one: "10s", "1m30s".
@@ -129,17 +129,18 @@ type HolderBody struct {
 	Identity  string    `json:"identity,omitempty" doc:"Who the holder is, where callers prove that; the label is what it says itself."`
 }
 
-func holderBody(h locktable.Holder) HolderBody {
+// HolderOf is a holder as the link has it.
+func HolderOf(h *linkpb.Holder) HolderBody {
 	return HolderBody{
-		Token:     Token(h.Token),
-		Holder:    h.Handle,
-		Label:     h.Label,
-		Since:     h.Since.UTC(),
-		ExpiresIn: Duration(max(h.ExpiresIn, 0).Round(time.Millisecond)),
-		Shared:    h.Shared,
-		Slot:      h.Slot,
-		Breaking:  h.Breaking,
-		Identity:  h.Identity,
+		Token:     Token(h.GetToken()),
+		Holder:    h.GetHolder(),
+		Label:     h.GetLabel(),
+		Since:     time.Unix(0, h.GetSinceUnixNano()).UTC(),
+		ExpiresIn: Duration(max(time.Duration(h.GetExpiresInNano()), 0).Round(time.Millisecond)),
+		Shared:    h.GetShared(),
+		Slot:      h.GetSlot(),
+		Breaking:  h.GetBreaking(),
+		Identity:  h.GetIdentity(),
 	}
 }
 
@@ -164,22 +165,24 @@ type LockBody struct {
 	Waiters    []WaiterBody `json:"waiters" nullable:"false"`
 }
 
-func lockBody(l locktable.Lock) LockBody {
+// LockOf is a name of a listing as the link has it.
+func LockOf(l *linkpb.Lock) LockBody {
 	b := LockBody{
-		Name: l.Name, Slots: l.Slots, SlotsInUse: l.InUse, Value: l.Value, ClosedFor: ClosedFor(l.ClosedFor),
-		Holders: []HolderBody{}, Waiters: []WaiterBody{},
+		Name: l.GetName(), Slots: l.GetSlots(), SlotsInUse: l.GetInUse(), Value: l.GetValue(),
+		ClosedFor: closedFor(time.Duration(l.GetClosedForNano())),
+		Holders:   []HolderBody{}, Waiters: []WaiterBody{},
 	}
-	for _, h := range l.Holders {
-		b.Holders = append(b.Holders, holderBody(h))
+	for _, h := range l.GetHolders() {
+		b.Holders = append(b.Holders, HolderOf(h))
 	}
-	for _, w := range l.Waiters {
-		b.Waiters = append(b.Waiters, WaiterBody{Holder: w.Handle, Label: w.Label, Shared: w.Shared, Identity: w.Identity})
+	for _, w := range l.GetWaiters() {
+		b.Waiters = append(b.Waiters, WaiterBody{Holder: w.GetHolder(), Label: w.GetLabel(), Shared: w.GetShared(), Identity: w.GetIdentity()})
 	}
 	return b
 }
 
-// ClosedFor rounds up, so that asking again after it is not too early.
-func ClosedFor(d time.Duration) Duration {
+// closedFor rounds up, so that asking again after it is not too early.
+func closedFor(d time.Duration) Duration {
 	return Duration((max(d, 0) + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
