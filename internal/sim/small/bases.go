@@ -35,7 +35,7 @@ func (d *digest) ranks(agenda reflect.Value) {
 // bases takes from a server what its times and numbers are compared with.
 func (d *digest) bases(v reflect.Value) {
 	d.low, d.turn, d.suspectsTurn = 0, 0, 0
-	core := v.FieldByName("core").Field(0)
+	core := v.FieldByName("core")
 	if core.IsNil() {
 		return
 	}

@@ -47,11 +47,11 @@ const (
 // rules of fields, by type and name; every other field is taken as it is, and of
 // funcs and channels nothing.
 var rules = map[string]map[string]rule{
-	"core": {
+	"Core": {
 		"nonce": not, "turn": not, "confirmed": turnsAgo, "asked": turnsAgo, "askedAt": not, "sum": not,
-		"last": beyondHead, "durable": beyondHead, "flying": not, "decided": not, "out": not,
+		"last": beyondHead, "durable": beyondHead, "inFlight": not, "decided": not, "out": not,
 	},
-	"group":  {"turn": turnsAgo, "need": beyondHead, "counts": not},
+	"Group":  {"turn": turnsAgo, "need": beyondHead, "Counts": not},
 	"usable": {"low": not, "last": beforeNow, "turn": turnsAgo},
 	"Table":  {"limits": not, "cell": not, "secret": not, "names": not},
 	"session": {
@@ -61,7 +61,6 @@ var rules = map[string]map[string]rule{
 	},
 	"lease":       {"since": not, "args": not},
 	"waiter":      {"asked": afterLow, "args": not, "one": not},
-	"lock":        {"slot": not},
 	"agenda":      {"drawn": not},
 	"appointment": {"at": afterLow, "order": rank},
 	"suspects":    {"turn": not, "drawn": not},

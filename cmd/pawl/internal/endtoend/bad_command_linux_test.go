@@ -68,7 +68,7 @@ func TestBadCommands(t *testing.T) {
 		{exitUsage, "two descriptors", []string{"__watch"}},
 		{exitUsage, "--insecure", []string{"serve", "--listen", "0.0.0.0:0"}},
 		{exitUsage, "a-file", []string{"serve", "--config", file}},
-		{exitUsage, "more than 8388608 bytes", []string{"serve", "--config", long}},
+		{exitUsage, "more than 1048576 bytes", []string{"serve", "--config", long}},
 		{exitUsage, "more than 8388608 bytes", []string{"ls", "--servers", nobody, "--ca", long}},
 		{exitUsage, "more than 8388608 bytes", []string{"ls", "--servers", nobody, "--ca", "system", "--cert", long, "--key", long}},
 		{1, "more than 8388608 bytes", []string{"auth", "new", "a", "--prefix", "", "--file", long, "--out", file + "x"}},

@@ -223,7 +223,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 	help := s.want(0, "help").stdout
-	line := regexp.MustCompile("(?s)`pawl help` shows the rest: (.*?)\\.\n").FindStringSubmatch(string(text))
+	line := regexp.MustCompile("(?s)`pawl help` lists the other commands: (.*?)\\.\n").FindStringSubmatch(string(text))
 	if line == nil {
 		t.Fatal("README.md does not list the commands")
 	}

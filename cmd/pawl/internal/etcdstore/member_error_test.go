@@ -62,7 +62,7 @@ func TestUnreachableEtcdErrorText(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.close() }() // nothing was sent
-	words := fmt.Sprintf("look: no etcd answers at %s: connection refused", address)
+	words := fmt.Sprintf("read: no etcd answers at %s: connection refused", address)
 	testwait.Until(t, time.Minute, "it is said", func() bool {
 		_, err := kv{m}.Txn(t.Context(), kvlog.Txn{What: kvlog.WhatRead, Then: []kvlog.Op{{Key: "a"}}})
 		return err != nil && err.Error() == words
