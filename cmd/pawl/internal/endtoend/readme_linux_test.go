@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -86,6 +87,21 @@ func TestReadmeProgram(t *testing.T) {
 			t.Errorf("the program left its lease behind: %+v", held)
 		}
 	}
+
+	// Several that are started together on a new file take turns.
+	together := t.TempDir()
+	var all sync.WaitGroup
+	for range 8 {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "example"))
+		cmd.Dir = together
+		all.Go(func() {
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), "billed\n") {
+				t.Errorf("one of several README's programs: %v\n%s", err, out)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // sqliteVersion is the one that the workspace is tested with.
