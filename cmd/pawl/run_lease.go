@@ -36,13 +36,16 @@ type running struct {
 	words   *words
 	signals <-chan os.Signal
 	heard   *renewals
+	holder  string // of a name that was not granted in time, for the end of a sentence
 }
 
 func runUnderLease(cmd *cobra.Command, v *runFlags) error {
 	caught := supervise.Catch()
 	defer signal.Stop(caught)
 	r := &running{runFlags: v, words: speak(os.Stderr), signals: caught}
-	r.heard = &renewals{running: r}
+	r.heard = &renewals{running: r, back: make(chan struct{}, 1)}
+	r.heard.stops, _ = supervise.WatchStops(v.ttl.value) // without it stops are not told from outages
+	defer r.heard.stops.Stop()
 	outcome, err := r.run(cmd.Context())
 	// With a held name counted as success and --quiet nothing is printed.
 	silent := v.quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
@@ -145,6 +148,7 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 		Notice:    r.notice,
 		Losing:    r.alarm,
 		Overdue:   r.heard.overdue,
+		Ending:    r.heard.end,
 	}, followed)
 	return r.conclude(lease, outcome), err
 }
@@ -245,11 +249,17 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 	if !r.quiet {
 		telling.Go(func() { r.reportHolder(ctx, asking) })
 	}
+	var l *pawl.Lease
 	if r.election {
-		l, err := client.Campaign(ctx, r.name, []byte(r.value), r.options()...)
-		return client, l, err
+		l, err = client.Campaign(ctx, r.name, []byte(r.value), r.options()...)
+	} else {
+		l, err = client.Acquire(ctx, r.name, r.options()...)
 	}
-	l, err := client.Acquire(ctx, r.name, r.options()...)
+	done()
+	telling.Wait()
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.holder = r.askHolder(asking)
+	}
 	return client, l, err
 }
 
@@ -288,7 +298,7 @@ func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	case errors.Is(err, pawl.ErrUnavailable):
 		return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 	case errors.Is(err, context.DeadlineExceeded):
-		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", shown(r.name), r.wait.value)
+		return supervise.Failed(r.conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v%s", shown(r.name), r.wait.value, r.holder)
 	}
 	return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 }
