@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
@@ -23,8 +25,10 @@ alone. Of shared leases and of slots the first holder is printed.
 
 With --watch it prints a line at every change, until a signal ends it. It is the
 present leader that is printed: those of shorter terms in between may be missing.
-By the time it is read the leader may be another one. With --watch the exit code is
-75 when the cell has no room for one more session or observer.
+By the time it is read the leader may be another one. While no server answers nothing
+is printed, though the leader may change: after about 8s the standard error says so,
+and later that a server answers again. With --watch the exit code is 75 when the cell
+has no room for one more session or observer.
 
 ` + askHelp,
 		Example: `  pawl leader billing | jq -r '.value | @base64d'
@@ -86,6 +90,7 @@ func watchLeader(cmd *cobra.Command, servers []string, name string) error {
 		return watchError(ctx, err)
 	}
 	defer func() { _ = c.Close() }() // the session ends by itself
+	go reportSilence(cmd, c.Events())
 	for leader, err := range c.Observe(ctx, name) {
 		if err != nil {
 			return watchError(ctx, err)
@@ -99,6 +104,32 @@ func watchLeader(cmd *cobra.Command, servers []string, name string) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// reportSilence tells a watcher that no server answers, and that one answers again. It
+// does not put a stop of this process down to a server.
+func reportSilence(cmd *cobra.Command, events <-chan pawl.Event) {
+	const ttl = bounds.TTLDefault
+	stops, _ := supervise.WatchStops(ttl) // without it stops are not told from outages
+	defer stops.Stop()
+	say := func(line string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line) }
+	warned := false
+	for e := range events {
+		switch e.Kind {
+		case pawl.Jeopardy:
+			silent := ttl - e.Remaining
+			if length, ago := stops.Last(); length > 0 && ago < silent || errors.Is(e.Err, pawl.ErrDenied) {
+				continue
+			}
+			warned = true
+			say(silence(silent, e.Err) + "; what was printed last may have changed")
+		case pawl.Safe:
+			if warned {
+				say("a server answers again")
+			}
+			warned = false
+		}
+	}
 }
 
 // watchError finds the code for an error of the SDK.

@@ -246,9 +246,17 @@ func (h *renewals) stop(length time.Duration) string {
 // silence says for how long no server has answered a renewal, of a session that
 // ends after what remains, and why as far as is known.
 func (h *renewals) silence(remaining time.Duration) string {
-	text := fmt.Sprintf("no server has answered a renewal for %v", (h.ttl.value - remaining).Round(100*time.Millisecond))
-	if why := h.last.Load(); why != nil {
-		text += " (" + textOf(*why) + ")"
+	var why error
+	if known := h.last.Load(); known != nil {
+		why = *known
+	}
+	return silence(h.ttl.value-remaining, why)
+}
+
+func silence(lasts time.Duration, why error) string {
+	text := fmt.Sprintf("no server has answered a renewal for %v", lasts.Round(100*time.Millisecond))
+	if why != nil {
+		text += " (" + textOf(why) + ")"
 	}
 	return text
 }

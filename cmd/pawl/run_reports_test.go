@@ -175,6 +175,39 @@ func TestWaitingRunReportsUnreachableServer(t *testing.T) {
 	}
 }
 
+// A watcher says that it hears from no server, and that it does again.
+func TestWatcherReportsUnreachableServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for half of the default TTL")
+	}
+	s := serve(t, "--store", "memory")
+	cmd := s.command("leader", "a", "--watch")
+	var out, said growing
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	says := func(of *growing, part string) {
+		t.Helper()
+		testwait.Until(t, bound, "it says "+part, func() bool { return strings.Contains(of.String(), part) })
+	}
+	says(&out, `{"name":"a"}`)
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	says(&said, "pawl leader: no server has answered a renewal for ")
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	says(&said, "pawl leader: a server answers again\n")
+	l := s.acquire("a", "--ttl", "1h")
+	says(&out, l.FencingToken)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it dies of the signal
+}
+
 // fixed is a lease of which always the same time is left.
 type fixed time.Duration
 
@@ -212,6 +245,35 @@ func TestOldEventIsNoDanger(t *testing.T) {
 			t.Fatal(err)
 		}
 		return string(said)
+	}
+	// Nothing is said after the reason for the end.
+	after := func(end func(*renewals)) (said []string) {
+		v := &runFlags{args: []string{"true"}, ttl: durationFlag{value: 15 * time.Second}, killAfter: durationFlag{value: 5 * time.Second}}
+		h := &renewals{running: &running{runFlags: v, words: &words{lines: make(chan string, 64)}}}
+		h.granted(fixed(7400 * time.Millisecond))
+		events := make(chan pawl.Event)
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			h.watch(events)
+		}()
+		events <- pawl.Event{Kind: pawl.Jeopardy, Remaining: 7500 * time.Millisecond}
+		events <- pawl.Event{Kind: pawl.StoreRolledBack} // the first is told when this is taken
+		end(h)
+		events <- pawl.Event{Kind: pawl.Safe, Remaining: 15 * time.Second}
+		close(events)
+		<-watched
+		close(h.words.lines)
+		for line := range h.words.lines {
+			said = append(said, line)
+		}
+		return said
+	}
+	if said := after((*renewals).end); len(said) != 1 {
+		t.Errorf("with the reason for the end behind the first it says %q", said)
+	}
+	if said := after(func(*renewals) {}); len(said) != 2 {
+		t.Errorf("without an end it says %q", said)
 	}
 	danger, over := pawl.Event{Kind: pawl.Jeopardy, Remaining: 7500 * time.Millisecond}, pawl.Event{Kind: pawl.Safe, Remaining: 15 * time.Second}
 	for _, old := range [][]pawl.Event{{danger}, {danger, over}, {{Kind: pawl.Lost}, over}} {
