@@ -33,10 +33,10 @@ func New(db *sql.DB, d Dialect) Guard { return Guard{db: db, dialect: d} }
 const (
 	// installMax is how long Install tries again while the database is busy.
 	installMax = 5 * time.Second
-	// installPauseMin is the pause before the first repeat; it doubles up to
-	// installPauseMax.
-	installPauseMin = 5 * time.Millisecond
-	installPauseMax = 100 * time.Millisecond
+	// pauseMin is the pause before the first repeat; it doubles up to
+	// pauseMax.
+	pauseMin = 5 * time.Millisecond
+	pauseMax = 100 * time.Millisecond
 )
 
 // Install makes the guard's tables where they are missing. It may be run at
@@ -46,7 +46,7 @@ const (
 func (g Guard) Install(ctx context.Context) error {
 	giveUp := time.NewTimer(installMax) //tidy:clock how often Install tries decides nothing
 	defer giveUp.Stop()
-	pause := installPauseMin
+	pause := pauseMin
 	for {
 		err := g.install(ctx)
 		if !errors.Is(err, ErrBusy) || ctx.Err() != nil {
@@ -55,7 +55,7 @@ func (g Guard) Install(ctx context.Context) error {
 		again := time.NewTimer(pause) //tidy:clock a pause between two tries decides nothing
 		select {
 		case <-again.C:
-			pause = min(2*pause, installPauseMax)
+			pause = min(2*pause, pauseMax)
 		case <-giveUp.C:
 			again.Stop()
 			return err
