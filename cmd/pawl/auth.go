@@ -79,7 +79,7 @@ the line "identities:".`,
 		more := ""
 		if file != "" {
 			var err error
-			if more, err = addition(cmd, file, entry); err != nil {
+			if more, err = addition(cmd, file, args[0], entry); err != nil {
 				return err
 			}
 		}
@@ -109,10 +109,14 @@ the line "identities:".`,
 }
 
 // addition is what the auth file gets, checked with all that is there.
-func addition(cmd *cobra.Command, file, entry string) (string, error) {
+func addition(cmd *cobra.Command, file, name, entry string) (string, error) {
 	old, _, err := infile.Read(file, authfile.BytesMax, clock.System().Wall())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", exit.Failed(exit.CodeOther, "--file: %v", err)
+	}
+	if there, err := authfile.Parse(old); err == nil && there.Identity(name) != nil {
+		return "", exit.Usage(cmd, "--file: %s has the identity %s already; to give it another credential, put the hash of one (pawl auth hash) into its \"credentials:\"",
+			file, output.Text(name))
 	}
 	more, err := authfile.Add(old, entry)
 	if err != nil {

@@ -435,7 +435,7 @@ func TestAuthNewMakesUsableFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, want(t, 64, "auth", "new", "a", "--prefix", "x/", "--out", out("again"), "--file", file).stderr, `the name "a" stands in line 2 already`)
+	contains(t, want(t, 64, "auth", "new", "a", "--prefix", "x/", "--out", out("again"), "--file", file).stderr, "has the identity a already", `put the hash of one (pawl auth hash) into its "credentials:"`)
 	if _, err := os.Stat(out("again")); err == nil {
 		t.Error("there is a credential of an identity that there is not")
 	}

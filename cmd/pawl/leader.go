@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +14,9 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/runner"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
@@ -27,8 +31,10 @@ alone. Of shared leases and of slots the first holder is printed.
 
 With --watch it prints a line at every change, until a signal ends it. It is the
 present leader that is printed: those of shorter terms in between may be missing.
-By the time it is read the leader may be another one. With --watch the exit code is
-75 when the cell has no room for one more session or observer.
+By the time it is read the leader may be another one. While no server answers nothing
+is printed, though the leader may change: after about 8s the standard error says so,
+and later that a server answers again. With --watch the exit code is 75 when the cell
+has no room for one more session or observer.
 
 ` + exit.AskHelp,
 		Example: `  pawl leader billing | jq -r '.value | @base64d'
@@ -90,6 +96,7 @@ func watchLeader(cmd *cobra.Command, servers []string, name string) error {
 		return exit.FromSDK(ctx, err)
 	}
 	defer func() { _ = c.Close() }() // the session ends by itself
+	go reportSilence(cmd, c.Events())
 	for leader, err := range c.Observe(ctx, name) {
 		if err != nil {
 			return exit.FromSDK(ctx, err)
@@ -103,4 +110,30 @@ func watchLeader(cmd *cobra.Command, servers []string, name string) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// reportSilence tells a watcher that no server answers, and that one answers again. It
+// does not put a stop of this process down to a server.
+func reportSilence(cmd *cobra.Command, events <-chan pawl.Event) {
+	const ttl = bounds.TTLDefault
+	stops, _ := supervise.WatchStops(ttl) // without it stops are not told from outages
+	defer stops.Stop()
+	say := func(line string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line) }
+	warned := false
+	for e := range events {
+		switch e.Kind {
+		case pawl.Jeopardy:
+			silent := ttl - e.Remaining
+			if length, ago := stops.Last(); length > 0 && ago < silent || errors.Is(e.Err, pawl.ErrDenied) {
+				continue
+			}
+			warned = true
+			say(runner.Silence(silent, e.Err) + "; what was printed last may have changed")
+		case pawl.Safe:
+			if warned {
+				say("a server answers again")
+			}
+			warned = false
+		}
+	}
 }

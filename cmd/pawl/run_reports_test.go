@@ -2,6 +2,11 @@ package main
 
 import (
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -160,11 +165,124 @@ func TestWaitingRunReportsUnreachableServer(t *testing.T) {
 		if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		says("a server answers again")
+		says("a server answers again\npawl " + command + ": waiting: a is held by somebody (")
 		s.want(0, "release", l.Lease)
 		if r := end(); r.code != 0 || strings.Contains(r.stderr, "asked to end in") {
 			t.Errorf("%s ended with %+v", command, r)
 		}
+	}
+}
+
+// A watcher says that it hears from no server, and that it does again.
+func TestWatcherReportsUnreachableServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for half of the default TTL")
+	}
+	s := serve(t, "--store", "memory")
+	cmd := s.command("leader", "a", "--watch")
+	var out, said growing
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	says := func(of *growing, part string) {
+		t.Helper()
+		testwait.Until(t, bound, "it says "+part, func() bool { return strings.Contains(of.String(), part) })
+	}
+	says(&out, `{"name":"a"}`)
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	says(&said, "pawl leader: no server has answered a renewal for ")
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	says(&said, "pawl leader: a server answers again\n")
+	l := s.acquire("a", "--ttl", "1h")
+	says(&out, l.FencingToken)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it dies of the signal
+}
+
+// startUnder starts a run whose command sleeps, and returns its processes: the command
+// has begun when it returns.
+func startUnder(t *testing.T, s *served, args ...string) (run *exec.Cmd, said *growing, command int) {
+	t.Helper()
+	pid := filepath.Join(t.TempDir(), "pid")
+	run = s.command(append(append([]string{"run", "a"}, args...), "--", "sh", "-c", `echo $$ >"$0.new" && mv "$0.new" "$0" && exec sleep 1000`, pid)...)
+	said = &growing{}
+	run.Stderr = said
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "the command has begun", func() bool {
+		text, err := os.ReadFile(pid)
+		if err != nil {
+			return false
+		}
+		command, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	})
+	return run, said, command
+}
+
+// A run that is stopped for so long that its watcher ends the command says that, and
+// nothing of servers, which have answered all the time:
+//
+//  1. The run is stopped, not its command.
+//  2. When the command's time is over, the watcher asks it to end, and it ends.
+//  3. The run goes on. Its client finds that half of its time, or all of it, has gone by
+//     without a renewal, and renews in vain or opens another session.
+//  4. The run reads what the watcher has reported.
+func TestStoppedRunSaysSo(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	run, said, command := startUnder(t, s, "--ttl", "2s")
+	if err := run.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "the command ends", func() bool { return syscall.Kill(command, 0) == syscall.ESRCH })
+	if err := run.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	_ = run.Wait() // its code tells
+	if code := shellCode(run.ProcessState); code != exitLost {
+		t.Errorf("it ended with %d", code)
+	}
+	line := `\Apawl run: with --ttl 2s [^\n]*\npawl run: the lease was not renewed in time: the command is asked to end; pawl run itself was stopped for [0-9.]+m?s\n\z`
+	if !regexp.MustCompile(line).MatchString(said.String()) {
+		t.Errorf("it says\n%s", said)
+	}
+}
+
+// The same with one that waits: its place in the queue is lost, and it takes the next.
+func TestStoppedWaiterSaysSo(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	l := s.acquire("a", "--ttl", "1h", "--label", "somebody")
+	cmd := s.command("run", "a", "--ttl", "2s", "--", "true")
+	var said growing
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.waits("a", 1)
+	testwait.Until(t, bound, "it says for whom", func() bool { return strings.Contains(said.String(), "waiting: a is held") })
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.waits("a", 0)
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "it says for whom again", func() bool { return strings.Count(said.String(), "waiting: a is held") == 2 })
+	s.want(0, "release", l.Lease)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	contains(t, said.String(), "the place in the queue is lost (pawl run itself was stopped for ")
+	if strings.Contains(said.String(), "no server has answered") || strings.Contains(said.String(), "answers again") {
+		t.Errorf("it says\n%s", said.String())
 	}
 }
 

@@ -87,6 +87,7 @@ func TestRunExitCodes(t *testing.T) {
 		t.Errorf("without a command it ended with %d and said %+v", r.code, e)
 	}
 	contains(t, s.want(75, "run", "a", "-n", "--", "true").stderr, "held by somebody", "with token")
+	contains(t, s.want(75, "run", "a", "-w", "1ms", "--", "true").stderr, "a was not granted within 1ms: it is held by somebody", "with token")
 	s.want(0, "run", "a", "-n", "-E", "0", "--", "false")
 	s.want(9, "run", "a", "-n", "-E", "9", "--", "true")
 }
@@ -98,7 +99,7 @@ func TestMaxHoldEndsACommandThatHangs(t *testing.T) {
 	if r.code != exitLost || e.Code != exitLost || e.From != "pawl" || e.Reason != "max_hold" {
 		t.Errorf("it ended with %d and said %+v", r.code, e)
 	}
-	contains(t, r.stderr, "pawl run: it has been held for 1s: the command is asked to end")
+	contains(t, r.stderr, "pawl run: it has been held for 1s: the command is asked to end\npawl run: the command had not ended: it was killed\n")
 	if h := s.show("a").Holders; len(h) != 0 {
 		t.Errorf("the lease is held by %+v", h)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pawlproject/pawl/guard"
 )
@@ -29,9 +30,43 @@ var _ guard.Claimer = Guard{}
 // New returns the guard of db, which it neither opens nor closes.
 func New(db *sql.DB, d Dialect) Guard { return Guard{db: db, dialect: d} }
 
+const (
+	// installMax is how long Install tries again while the database is busy.
+	installMax = 5 * time.Second
+	// pauseMin is the pause before the first repeat; it doubles up to
+	// pauseMax.
+	pauseMin = 5 * time.Millisecond
+	pauseMax = 100 * time.Millisecond
+)
+
 // Install makes the guard's tables where they are missing. It may be run at
-// every start, by many processes at once.
+// every start, by many processes at once: while another transaction writes, for
+// example another Install, it tries again for up to 5 s, also without a busy timeout.
+// Then it fails with [ErrBusy].
 func (g Guard) Install(ctx context.Context) error {
+	giveUp := time.NewTimer(installMax) //tidy:clock how often Install tries decides nothing
+	defer giveUp.Stop()
+	pause := pauseMin
+	for {
+		err := g.install(ctx)
+		if !errors.Is(err, ErrBusy) || ctx.Err() != nil {
+			return err
+		}
+		again := time.NewTimer(pause) //tidy:clock a pause between two tries decides nothing
+		select {
+		case <-again.C:
+			pause = min(2*pause, pauseMax)
+		case <-giveUp.C:
+			again.Stop()
+			return err
+		case <-ctx.Done():
+			again.Stop()
+			return fmt.Errorf("%w: %w", ended(ctx), err)
+		}
+	}
+}
+
+func (g Guard) install(ctx context.Context) error {
 	for _, stmt := range g.dialect.ddl {
 		if _, err := g.db.ExecContext(ctx, stmt); err != nil {
 			return g.failed(ctx, "install", err)

@@ -180,15 +180,20 @@ func (m *Machine) failed(why *Cause) {
 
 // noteRefusal notes that a server refused this client. The session may live until its
 // deadline, and the credential may be replaced in time; holders of its leases are told
-// at once. A stream that ends as unauthenticated began with a valid credential, which
-// may have been replaced since. So waiting calls are refused only when the next
-// attempt, which reads the credential again, is refused as well.
+// at once. But a stream that ends as unauthenticated began with a valid credential, and
+// its file may hold another one by now:
+//
+//  1. The new credential is written into the client's file. The stream goes on: it was
+//     opened with the old one.
+//  2. The server drops the old credential, and ends the stream.
+//  3. The next attempt begins at once and reads the file. It is welcomed: there was
+//     nothing to report. When it is refused as well, holders are told and waiting calls
+//     are refused.
 func (m *Machine) noteRefusal(why *Cause) {
 	l := &m.conn
 	replaced := l.state == connectionUp && why.Is(linkpb.Reason_REASON_UNAUTHENTICATED)
 	m.failed(why)
 	if replaced {
-		m.refused = true
 		return
 	}
 	if why.denied() {

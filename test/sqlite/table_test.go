@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -137,5 +139,45 @@ func TestInstallAnyTime(t *testing.T) {
 
 	if !strings.Contains(strings.Join(sqlguard.SQLite().DDL(), ";"), "pawl_guard_keep") {
 		t.Error("DDL and Install differ")
+	}
+}
+
+// Many that start together on a new file, without a busy timeout, all succeed.
+func TestInstallBySeveralAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "guarded.db")
+	begin := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 8 {
+		db, err := sql.Open("sqlite", "file:"+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		wg.Go(func() {
+			<-begin
+			if err := sqlguard.New(db, sqlguard.SQLite()).Install(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+}
+
+// Install does not outlast its context while another transaction writes.
+func TestContextEndsInstall(t *testing.T) {
+	d := fresh(t, wal, atOnce)
+	d.mustExec(t, `DROP TRIGGER pawl_guard_keep`)
+	writing := d.begin(t, fence("x", 7))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := d.guard.Install(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, sqlguard.ErrBusy) {
+		t.Errorf("Install while another one writes: %v", err)
+	}
+	if err := writing.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.guard.Install(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

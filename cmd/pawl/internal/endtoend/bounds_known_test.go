@@ -56,6 +56,7 @@ var inside = map[string]string{
 	"pgguard.rollbackMax":     "one rollback",
 	"server.askMax":           "one question who listens at an address",
 	"server.statusMax":        "one question while metrics are collected",
+	"sqlguard.pauseMax":       "a pause between two tries",
 	"supervise.outboxMax":     "lines between two processes of one run",
 	"supervise.removeTries":   "tries to remove a control group",
 	"supervise.sweepPauseMax": "a pause between two looks",

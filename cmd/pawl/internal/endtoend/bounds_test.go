@@ -157,6 +157,7 @@ var unexported = map[string]string{
 	"guard.resourceMax":          "guard/fence.go",
 	"guard.cellMax":              "guard/fence.go",
 	"pgguard.snapshotsMax":       "guard/pgguard/tx.go",
+	"sqlguard.installMax":        "guard/sqlguard/guard.go",
 	"locktable.holdersShown":     "internal/locktable/list.go",
 	"locktable.waitersShown":     "internal/locktable/list.go",
 	"locktable.pageShown":        "internal/locktable/list.go",

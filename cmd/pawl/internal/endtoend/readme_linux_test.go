@@ -1,13 +1,22 @@
 package endtoend
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // readmes have requests that can be typed.
@@ -86,6 +95,21 @@ func TestReadmeProgram(t *testing.T) {
 			t.Errorf("the program left its lease behind: %+v", held)
 		}
 	}
+
+	// Several that are started together on a new file take turns.
+	together := t.TempDir()
+	var all sync.WaitGroup
+	for range 8 {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "example"))
+		cmd.Dir = together
+		all.Go(func() {
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), "billed\n") {
+				t.Errorf("one of several README's programs: %v\n%s", err, out)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // sqliteVersion is the one that the workspace is tested with.
@@ -223,11 +247,74 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 	help := s.want(0, "help").stdout
-	line := regexp.MustCompile("(?s)`pawl help` lists the other commands: (.*?)\\.\n").FindStringSubmatch(string(text))
+	line := regexp.MustCompile("(?s)`pawl help` lists the other commands: (.*?)\\.\\s").FindStringSubmatch(string(text))
 	if line == nil {
 		t.Fatal("README.md does not list the commands")
 	}
 	for _, c := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(line[1], -1) {
 		contains(t, help, "\n  "+c[1]+" ")
+	}
+}
+
+// The script of docs/http.md keeps its place over a proxy that cuts its requests, and is
+// granted the name when it is free.
+func TestDocumentedWaitBehindProxy(t *testing.T) {
+	s := newServer(t)
+	s.up()
+	holder := read[struct{ Lease string }](t, s.want(0, "acquire", "orders/7", "--ttl", "1h").stdout)
+	cuts := make(chan struct{})
+	var requests atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-cuts:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		on, err := http.NewRequestWithContext(ctx, r.Method, "http://"+s.http+r.URL.Path, bytes.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer, err := http.DefaultClient.Do(on)
+		if err != nil {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		defer answer.Body.Close()
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body) // its reader may be gone
+	}))
+	defer proxy.Close()
+	dir := t.TempDir()
+	script := block(t, "docs/http.md", "wait")
+	if !strings.Contains(script, httpDefault) {
+		t.Fatalf("the script asks no server on %s", httpDefault)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, "http://"+httpDefault, proxy.URL))
+	cmd.Dir = dir
+	b := begin(t, cmd)
+	for n := int64(1); n <= 2; n++ {
+		testwait.Until(t, bound, "it asks", func() bool { return requests.Load() == n })
+		s.waits("orders/7", 1)
+		cuts <- struct{}{}
+	}
+	testwait.Until(t, bound, "it asks again", func() bool { return requests.Load() == 3 })
+	s.waits("orders/7", 1)
+	s.want(0, "release", holder.Lease)
+	if r := b.end(); r.code != 0 {
+		t.Fatalf("the script ended with %v", r)
+	}
+	lease, err := os.ReadFile(filepath.Join(dir, "lease.json"))
+	if err != nil || read[map[string]any](t, string(lease))["name"] != "orders/7" {
+		t.Errorf("lease.json has %s, %v", lease, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,18 +47,36 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 // reportAfter is how long a run waits for its turn before it says for whom.
 const reportAfter = time.Second
 
-// reportHolder says once who has the name that is waited for.
+// reportHolder says who has the name that is waited for, and says it again when a
+// place in the queue was lost and a server answers again.
 func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
 	<-client.After(ctx, reportAfter)
-	if ctx.Err() != nil {
-		return
+	for ctx.Err() == nil {
+		_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
+			if len(l.Holders) > 0 && ctx.Err() == nil {
+				r.notice("waiting: " + output.Text(l.Name) + " is " + output.Holder(l.Holders[0]))
+			}
+			return nil
+		})
+		select {
+		case <-r.heard.back:
+		case <-ctx.Done():
+		}
 	}
+}
+
+// askHolder says who has a name that was not granted in time; empty: nobody, or no
+// server says so at once.
+func (r *running) askHolder(asking *client.Client) (text string) {
+	ctx, cancel := context.WithTimeout(context.Background(), partMax)
+	defer cancel()
 	_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
-		if len(l.Holders) > 0 && ctx.Err() == nil {
-			r.notice("waiting: " + output.Text(l.Name) + " is " + output.Holder(l.Holders[0]))
+		if len(l.Holders) > 0 {
+			text = ": it is " + output.Holder(l.Holders[0])
 		}
 		return nil
 	})
+	return text
 }
 
 // renewals tells how those of a session fare, while it waits and while it holds.
@@ -65,6 +84,29 @@ type renewals struct {
 	*running
 	lease atomic.Pointer[remainder] // nil: it waits
 	last  atomic.Pointer[error]
+	stops *supervise.Stops
+	// back has a value when a server answers after a place in the queue was lost.
+	back chan struct{}
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// end has nothing more be said of renewals: why the command is ended is said now.
+func (h *renewals) end() {
+	h.mu.Lock()
+	h.ended = true
+	h.mu.Unlock()
+}
+
+// tell is notice, unless the command is being ended. It says so under the lock: the
+// reason for the end comes last.
+func (h *renewals) tell(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		h.notice(line)
+	}
 }
 
 // remainder is a lease, as far as its time is concerned.
@@ -82,7 +124,8 @@ func (h *renewals) remaining() (left time.Duration, ok bool) {
 }
 
 func (h *renewals) watch(events <-chan pawl.Event) {
-	warned := false
+	over, toHolder := "", false // what is said when all is well again, and to whom
+	lost := false
 	for e := range events {
 		now, held := h.remaining()
 		switch e.Kind {
@@ -90,34 +133,59 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 			if e.Err != nil {
 				h.last.Store(&e.Err)
 			}
+			stop := h.stopped(h.TTL.Value - e.Remaining)
+			toHolder = held
 			switch {
 			case !held && errors.Is(e.Err, pawl.ErrDenied):
 				// The wait ends with it, or the next attempt has another credential.
+			case !held && stop != "":
+				over = "the place in the queue is kept"
+				h.notice(stop + "; unless a server answers now, the place in the queue is lost in " + output.Duration(e.Remaining).String())
 			case !held:
-				warned = true
+				over = "a server answers again"
 				h.notice(h.silence(e.Remaining) + "; the place in the queue is lost in " + output.Duration(e.Remaining).String() + ", unless that changes")
 			case now > e.Remaining:
 				// It is over: a renewal was answered since.
+			case h.spare(e.Remaining) <= 0:
+				// The command's time is over: what comes of that is said at once.
+			case stop != "":
+				over = "the lease is renewed again"
+				h.tell(stop + "; unless a server answers now, " + h.threat(e.Remaining))
 			default:
-				warned = true
-				h.notice(h.overdue() + "; unless that changes, " + h.threat(e.Remaining))
+				over = "renewals are answered again"
+				h.tell(h.why(now) + "; unless that changes, " + h.threat(e.Remaining))
 			}
 		case pawl.Lost:
 			if !held {
-				warned = true
-				h.notice("the place in the queue is lost (" + exit.Text(e.Err) + "); the next one is taken when a server answers")
+				over, toHolder, lost = "a server answers again", false, true
+				why := exit.Text(e.Err)
+				if stop := h.stopped(h.TTL.Value); stop != "" {
+					over, why = "", stop
+				}
+				h.notice("the place in the queue is lost (" + why + "); the next one is taken when a server answers")
 			}
 		case pawl.Safe:
 			h.last.Store(nil)
-			switch {
-			case warned && !held:
-				h.notice("a server answers again")
-			case warned && now > 0:
-				h.notice("renewals are answered again")
+			if over != "" && held == toHolder && (!held || now > 0) {
+				h.tell(over)
 			}
-			warned = false
+			if lost {
+				select {
+				case h.back <- struct{}{}:
+				default:
+				}
+			}
+			over, lost = "", false
 		}
 	}
+}
+
+// spare is for how long the command may go on when the lease lasts for what remains.
+func (h *renewals) spare(remaining time.Duration) time.Duration {
+	if len(h.Args) == 0 {
+		return remaining
+	}
+	return remaining - h.KillAfter.Value - supervise.Margin(h.TTL.Value)
 }
 
 // threat says what comes when no renewal is answered for what remains.
@@ -125,26 +193,66 @@ func (h *renewals) threat(remaining time.Duration) string {
 	if len(h.Args) == 0 {
 		return "the lease is lost in " + output.Duration(remaining).String()
 	}
-	left := max(remaining-h.KillAfter.Value-supervise.Margin(h.TTL.Value), 0)
-	return "the command is asked to end in " + left.Round(100*time.Millisecond).String()
+	return "the command is asked to end in " + h.spare(remaining).Round(100*time.Millisecond).String()
 }
 
-// overdue says for how long no server has answered, or that one has said no, and
-// why as far as is known.
-func (h *renewals) overdue() string {
+// why says for how long no server has answered, or that one has said no, and why as
+// far as is known.
+func (h *renewals) why(remaining time.Duration) string {
 	if why := h.last.Load(); why != nil && errors.Is(*why, pawl.ErrDenied) {
 		return "the server refuses to renew the lease (" + exit.Text(*why) + ")"
 	}
+	return h.silence(remaining)
+}
+
+// overdue says why the lease was not renewed before the command's time was over. A
+// renewal may have been answered since.
+func (h *renewals) overdue() string {
 	left, _ := h.remaining()
-	return h.silence(left)
+	if h.spare(left) > h.TTL.Value/12 {
+		if length, ago := h.stops.Last(); length > 0 && ago < h.TTL.Value {
+			return h.stop(length)
+		}
+		return "a renewal was answered too late"
+	}
+	if stop := h.stopped(h.TTL.Value - left); stop != "" {
+		return stop
+	}
+	return h.why(left)
+}
+
+// stopped says that this process itself was stopped while it renewed nothing, for as
+// long as silent. It is empty when it was not, or when a server has said no.
+func (h *renewals) stopped(silent time.Duration) string {
+	length, ago := h.stops.Last()
+	switch why := h.last.Load(); {
+	case length == 0 || ago >= silent || why != nil && errors.Is(*why, pawl.ErrDenied):
+		return ""
+	case ago > h.TTL.Value/6:
+		return fmt.Sprintf("%s, and no server has answered a renewal for %v since", h.stop(length), output.Duration(ago))
+	}
+	return h.stop(length)
+}
+
+func (h *renewals) stop(length time.Duration) string {
+	return fmt.Sprintf("pawl %s itself was stopped for %v", h.verb(), output.Duration(length))
 }
 
 // silence says for how long no server has answered a renewal, of a session that
 // ends after what remains, and why as far as is known.
 func (h *renewals) silence(remaining time.Duration) string {
-	text := fmt.Sprintf("no server has answered a renewal for %v", (h.TTL.Value - remaining).Round(100*time.Millisecond))
-	if why := h.last.Load(); why != nil {
-		text += " (" + exit.Text(*why) + ")"
+	var why error
+	if known := h.last.Load(); known != nil {
+		why = *known
+	}
+	return Silence(h.TTL.Value-remaining, why)
+}
+
+// Silence says for how long no server has answered a renewal, and why as far as is known.
+func Silence(lasts time.Duration, why error) string {
+	text := fmt.Sprintf("no server has answered a renewal for %v", lasts.Round(100*time.Millisecond))
+	if why != nil {
+		text += " (" + exit.Text(why) + ")"
 	}
 	return text
 }

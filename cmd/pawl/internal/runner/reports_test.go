@@ -48,11 +48,43 @@ func TestOldEventIsNoDanger(t *testing.T) {
 		}
 		return string(said)
 	}
+	// Nothing is said after the reason for the end.
+	after := func(end func(*renewals)) (said []string) {
+		v := &Options{Args: []string{"true"}, TTL: flags.Duration{Value: 15 * time.Second}, KillAfter: flags.Duration{Value: 5 * time.Second}}
+		h := &renewals{running: &running{Options: v, words: &words{lines: make(chan string, 64)}}}
+		h.granted(fixed(7400 * time.Millisecond))
+		events := make(chan pawl.Event)
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			h.watch(events)
+		}()
+		events <- pawl.Event{Kind: pawl.Jeopardy, Remaining: 7500 * time.Millisecond}
+		events <- pawl.Event{Kind: pawl.StoreRolledBack} // the first is told when this is taken
+		end(h)
+		events <- pawl.Event{Kind: pawl.Safe, Remaining: 15 * time.Second}
+		close(events)
+		<-watched
+		close(h.words.lines)
+		for line := range h.words.lines {
+			said = append(said, line)
+		}
+		return said
+	}
+	if said := after((*renewals).end); len(said) != 1 {
+		t.Errorf("with the reason for the end behind the first it says %q", said)
+	}
+	if said := after(func(*renewals) {}); len(said) != 2 {
+		t.Errorf("without an end it says %q", said)
+	}
 	danger, over := pawl.Event{Kind: pawl.Jeopardy, Remaining: 7500 * time.Millisecond}, pawl.Event{Kind: pawl.Safe, Remaining: 15 * time.Second}
 	for _, old := range [][]pawl.Event{{danger}, {danger, over}, {{Kind: pawl.Lost}, over}} {
 		if said := say(14*time.Second, old...); said != "" {
 			t.Errorf("%v is told as %q", old, said)
 		}
+	}
+	if said := say(9*time.Second, pawl.Event{Kind: pawl.Jeopardy, Remaining: 5 * time.Second}); said != "" {
+		t.Errorf("when the command's time is over it says %q", said)
 	}
 	const now = "no server has answered a renewal for 7.6s; unless that changes, the command is asked to end in 2.2s\n"
 	if said := say(7400*time.Millisecond, danger, over); said != "pawl run: "+now+"pawl run: renewals are answered again\n" {

@@ -36,6 +36,7 @@ type running struct {
 	words   *words
 	signals <-chan os.Signal
 	heard   *renewals
+	holder  string // of a name that was not granted in time, for the end of a sentence
 }
 
 // Run acquires the lease, runs the command under it or leads, and says how it came out.
@@ -44,7 +45,9 @@ func Run(cmd *cobra.Command, v *Options) error {
 	caught := supervise.Catch()
 	defer signal.Stop(caught)
 	r := &running{Options: v, words: speak(os.Stderr), signals: caught}
-	r.heard = &renewals{running: r}
+	r.heard = &renewals{running: r, back: make(chan struct{}, 1)}
+	r.heard.stops, _ = supervise.WatchStops(v.TTL.Value) // without it stops are not told from outages
+	defer r.heard.stops.Stop()
 	outcome, err := r.run(cmd.Context())
 	// With a held name counted as success and --quiet nothing is printed.
 	silent := v.Quiet && outcome.Code == 0 && outcome.Reason == supervise.ReasonNotAcquired
@@ -139,6 +142,7 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 		Notice:    r.notice,
 		Losing:    r.alarm,
 		Overdue:   r.heard.overdue,
+		Ending:    r.heard.end,
 	}, followed)
 	return r.conclude(lease, outcome), err
 }
@@ -239,11 +243,17 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 	if !r.Quiet {
 		telling.Go(func() { r.reportHolder(ctx, asking) })
 	}
+	var l *pawl.Lease
 	if r.Election {
-		l, err := c.Campaign(ctx, r.Name, []byte(r.Value), r.options()...)
-		return c, l, err
+		l, err = c.Campaign(ctx, r.Name, []byte(r.Value), r.options()...)
+	} else {
+		l, err = c.Acquire(ctx, r.Name, r.options()...)
 	}
-	l, err := c.Acquire(ctx, r.Name, r.options()...)
+	done()
+	telling.Wait()
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.holder = r.askHolder(asking)
+	}
 	return c, l, err
 }
 
@@ -282,7 +292,7 @@ func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	case errors.Is(err, pawl.ErrUnavailable):
 		return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 	case errors.Is(err, context.DeadlineExceeded):
-		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v", output.Text(r.Name), r.Wait.Value)
+		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired), fmt.Errorf("%s was not granted within %v%s", output.Text(r.Name), r.Wait.Value, r.holder)
 	}
 	return supervise.Failed(supervise.CodeUnreachable, supervise.ReasonUnreachable), err
 }

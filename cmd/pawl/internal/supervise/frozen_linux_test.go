@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,9 @@ func TestKillWithoutRequestIsLostLease(t *testing.T) {
 	goneSoon(t, p, w)
 	j.signal(unix.SIGCONT)
 	j.wantLost()
+	if !strings.Contains(j.stderr.String(), "run: the lease was not renewed in time: the command ") {
+		t.Errorf("the run says %q", j.stderr.String())
+	}
 }
 
 // So it is where the watcher does not wake up.

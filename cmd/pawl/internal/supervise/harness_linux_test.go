@@ -82,6 +82,7 @@ type spec struct {
 	Deaf      bool     // the watcher does not act after the start
 	Program   string   // a copy of this program; empty: itself
 	Before    []string // a command that ends by executing the run
+	Says      string   // stands before what the run says
 	Late      bool     // the command ends when the run is about to stop with it
 }
 
@@ -184,7 +185,8 @@ func mainRun() int {
 	job := Job{
 		Args: s.Args, Env: Environ(os.Environ(), "PAWL_NAME=orders/7"),
 		KillAfter: s.KillAfter, Margin: s.Margin, MaxHold: s.MaxHold, Signal: s.Signal, Contain: s.Contain,
-		Notice: func(line string) { fmt.Fprintln(os.Stderr, "run:", line) },
+		Notice:  func(line string) { fmt.Fprintln(os.Stderr, s.Says+"run:", line) },
+		Overdue: func() string { return "for a reason" },
 	}
 	if s.Late {
 		job.stopping = endsFirst

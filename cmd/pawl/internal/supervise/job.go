@@ -48,6 +48,9 @@ type Job struct {
 	Losing func(string)
 	// Overdue, if set, says for how long and why the lease was not renewed.
 	Overdue func() string
+	// Ending, if set, is called before the first line that says why the command is
+	// ended: what is said of the lease after that line would contradict it.
+	Ending func()
 
 	// stopping, if set, is called before this process stops itself with its
 	// command: by tests of what happens in between.

@@ -83,11 +83,14 @@ func (r *run) notice(line string) {
 func (r *run) letGo() {
 	why, ours := r.lease.Why()
 	line := why + ": the command is asked to end"
-	if !ours {
+	switch {
+	case !ours && clock.Boottime() >= r.lease.Deadline():
+		r.overdue("the command is asked to end")
+	case !ours:
 		r.losing(line)
-	} else if !r.ending {
+	case !r.ending:
 		r.yielding = true
-		r.alarm(line)
+		r.verdict(line)
 	}
 	r.end(!ours)
 }
@@ -98,16 +101,34 @@ func (r *run) heldTooLong() {
 		return
 	}
 	r.overlong = true
-	r.alarm(fmt.Sprintf("it has been held for %v: the command is asked to end", r.job.MaxHold))
+	r.verdict(fmt.Sprintf("it has been held for %v: the command is asked to end", r.job.MaxHold))
 	r.end(false)
+}
+
+// overdue notes that the lease is lost because it was not renewed in time, and says
+// what comes of it.
+func (r *run) overdue(what string) {
+	line := "the lease was not renewed in time: " + what
+	if r.job.Overdue != nil {
+		line += "; " + r.job.Overdue()
+	}
+	r.losing(line)
 }
 
 // losing notes that the lease is lost, and says so the first time.
 func (r *run) losing(line string) {
 	if !r.lost {
-		r.alarm(line)
+		r.verdict(line)
 	}
 	r.lost = true
+}
+
+// verdict says why the command is ended.
+func (r *run) verdict(line string) {
+	if r.job.Ending != nil {
+		r.job.Ending()
+	}
+	r.alarm(line)
 }
 
 func (r *run) alarm(line string) {
@@ -171,12 +192,8 @@ func (r *run) hear(ctx context.Context, rep report) {
 		}
 		r.early = nil
 	case reportAsked:
+		r.overdue("the command is asked to end")
 		r.ending = true
-		line := "the lease was not renewed in time: the command is asked to end"
-		if r.job.Overdue != nil {
-			line += "; " + r.job.Overdue()
-		}
-		r.losing(line)
 	case reportStopped:
 		r.pause(ctx, rep.Signal)
 	case reportRefused:
@@ -236,6 +253,16 @@ func (r *run) finish(rep report) (Outcome, error) {
 	}
 	if rep.Left {
 		r.notice("the command left processes behind: they were ended with it, the lease is released when nothing is left")
+	}
+	killed := rep.Killed && o.Child.Signal == signalName(syscall.SIGKILL)
+	switch {
+	case rep.Lost && !r.lost && !r.ending && !killed:
+		r.overdue("the command ended too late")
+	case rep.Lost && !r.lost && !r.ending:
+		// The watcher was stopped, too: nobody asked the command to end.
+		r.overdue("the command was killed")
+	case killed:
+		r.alarm("the command had not ended: it was killed")
 	}
 	// Only what the watcher knew when the command ended counts: a lease that is
 	// lost behind a finished command does not undo its work.

@@ -31,8 +31,9 @@ func (r *run) handOver() bool {
 //     Then the kernel would not have let the keyboard stop the command, had it been
 //     started directly, so it goes on. A stop by other means stays.
 //  3. Otherwise we take the terminal back and stop ourselves, so that the shell
-//     sees the job stopped. When we are continued, we ask the server first: hours may
-//     have passed.
+//     sees the job stopped. Continued, we ask the server first: hours may have
+//     passed. When the command's time has passed meanwhile, the watcher has asked it
+//     to end; when the server does not confirm the lease, it is ended as it is.
 func (r *run) pause(ctx context.Context, by syscall.Signal) {
 	if runs(r.command) || unix.Kill(r.command, 0) == unix.ESRCH {
 		return // it has been continued since, or has ended
@@ -61,8 +62,13 @@ func (r *run) pause(ctx context.Context, by syscall.Signal) {
 		r.job.stopping(r)
 	}
 	stopMyself()
-	if !r.check(ctx, r.window().Term) {
-		r.losing("the lease is not known to be ours any more: the command is not continued")
+	until := r.window().Term
+	if !r.check(ctx, until) {
+		if clock.Boottime() >= until {
+			r.overdue("the command is asked to end")
+		} else {
+			r.losing("the lease is not known to be ours any more: the command is not continued")
+		}
 		r.end(true)
 		return
 	}

@@ -83,13 +83,19 @@ func reportsOf(t *testing.T, watcher int) (unread func() int) {
 //  2. At deadline - margin - kill-after the watcher signals the command and
 //     continues it, so that it can handle the signal.
 //  3. It ends by the signal; the watcher reports that and continues the run.
-//  4. The run finds it gone, does not stop again, and says that the lease is lost.
+//  4. The run finds it gone, does not stop again, and says that the lease is lost. It
+//     finds that by its own clock, or in the watcher's report, whichever it reads first,
+//     and says the same, once.
 func TestCtrlZBeyondDeadlineEndsCommand(t *testing.T) {
-	s, shell := sleeps(t, spec{KillAfter: 2 * time.Second})
+	s, shell := sleeps(t, spec{KillAfter: 2 * time.Second, Says: "said:"})
 	s.send(instruction{Deadline: 6 * time.Second})
 	s.press(ctrlZ)
 	s.event("stopped")
 	s.ends(shell, "70 pawl lease_lost TERM")
+	s.says("run: the lease was not renewed in time: the command is asked to end; for a reason")
+	for line := range s.said {
+		t.Errorf("the run goes on: %q", line)
+	}
 }
 
 // The same with a command that stops again instead of ending, as a command does that

@@ -197,7 +197,7 @@ func (w *watcher) watch() {
 		// One that is stopped could not hear of the request to end without being
 		// continued, and under a lost lease it may not be.
 		if ended || now >= w.window.Kill || w.gone && w.halted {
-			w.finish(w.asked || now >= w.window.Kill)
+			w.finish(w.asked || now >= w.window.Kill, !ended)
 			return
 		}
 		if !w.asked && now >= w.window.Term {
@@ -212,7 +212,7 @@ func (w *watcher) watch() {
 		select {
 		case o, ok := <-w.orders:
 			if !ok {
-				w.finish(true)
+				w.finish(true, true)
 				return
 			}
 			w.obey(o)
@@ -286,7 +286,8 @@ func (w *watcher) ask() {
 func (w *watcher) signal(sig syscall.Signal) error { return unix.Kill(-w.command, sig) }
 
 // finish kills what is left of the command, waits until it is gone, and reports.
-func (w *watcher) finish(lost bool) {
+// killed: the command itself is left.
+func (w *watcher) finish(lost, killed bool) {
 	_ = w.signal(syscall.SIGKILL) // sweep finds whom that does not reach
 	told := make(map[int]bool)
 	status, _, left := sweep(w.command, nil, w.cgroup, w.children, func(pid int) {
@@ -296,7 +297,7 @@ func (w *watcher) finish(lost bool) {
 		}
 	})
 	w.cgroup.remove()
-	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Left: left && !lost, Lost: lost})
+	w.reports.send(report{Kind: reportEnded, Status: uint32(status), Left: left && !lost, Killed: killed, Lost: lost})
 	if w.stopOrdered {
 		w.wake(unix.Getppid())
 	}

@@ -48,6 +48,7 @@ type report struct {
 	Signal syscall.Signal // reportStopped, reportRefused
 	Status uint32         // reportEnded: the command's wait status
 	Left   bool           // reportEnded: the command had left processes behind
+	Killed bool           // reportEnded: the command had not ended, and was killed
 	Lost   bool           // reportFailed, reportEnded: the window had closed, or orderEnd had come, before
 }
 
