@@ -31,8 +31,7 @@ var (
 	ErrDenied = errors.New("denied")
 	// ErrConflict: the request does not go together with what is there.
 	ErrConflict = errors.New("conflict")
-	// ErrInvalid: the request is out of bounds, or the server does not
-	// understand it.
+	// ErrInvalid: the request exceeds a bound, or the server does not understand it.
 	ErrInvalid = errors.New("invalid")
 	// ErrExhausted: a limit of the server or of this client is reached.
 	ErrExhausted = errors.New("limit reached")

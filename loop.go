@@ -118,7 +118,7 @@ func (c *Client) hear() {
 	}
 }
 
-// heard hands on what a stream tells; the zero lineEvent tells nothing.
+// heard passes an event of a stream to the machine; the zero streamEvent is ignored.
 func (c *Client) heard(e streamEvent) {
 	switch {
 	case e.cause != nil:

@@ -40,7 +40,7 @@ func tracing(t *testing.T, p *pawltest.Path) *tracedClient {
 	return f
 }
 
-func (f *tracedClient) told() []hook.Trace {
+func (f *tracedClient) traces() []hook.Trace {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.all
@@ -86,7 +86,7 @@ func TestTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := c.told()
+	all := c.traces()
 	if len(all) != 3 {
 		t.Fatalf("%d traces of three acquires", len(all))
 	}
@@ -113,14 +113,14 @@ func TestTraceOfAWaitOverALostConnection(t *testing.T) {
 		time.Sleep(time.Second)
 		s.Restart()
 		time.Sleep(time.Second)
-		if len(c.told()) != 0 {
-			t.Errorf("told %+v of what was not granted", c.told())
+		if len(c.traces()) != 0 {
+			t.Errorf("told %+v of what was not granted", c.traces())
 		}
 		if err := first.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-got
-		all := c.told()
+		all := c.traces()
 		if len(all) != 1 || all[0].Server == nil {
 			t.Fatalf("told %+v", all)
 		}

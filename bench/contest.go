@@ -18,7 +18,7 @@ type contest struct {
 // processes serve them.
 type side struct {
 	name    string
-	take    taker
+	take    acquireFunc
 	judge   *judge
 	servers []*process
 }

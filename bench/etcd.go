@@ -95,7 +95,7 @@ type etcdSide struct {
 	judge    judge
 }
 
-func (s *etcdSide) as(name string, take taker) side {
+func (s *etcdSide) as(name string, take acquireFunc) side {
 	return side{name, take, &s.judge, s.servers.members}
 }
 

@@ -198,7 +198,7 @@ func (f *full) turns(ctx context.Context) error {
 
 // sides are those that are here.
 func (a *everybody) sides(turns bool) []side {
-	pick := func(pairs, oneName taker) taker {
+	pick := func(pairs, oneName acquireFunc) acquireFunc {
 		if turns {
 			return oneName
 		}

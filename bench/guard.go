@@ -76,7 +76,7 @@ func rowsFor(ctx context.Context, pool *pgxpool.Pool, table string, n int) error
 }
 
 // updates lets every caller count in its own row, a transaction each time.
-func updates(inTx func(context.Context, func(pgx.Tx) error) error, table string) taker {
+func updates(inTx func(context.Context, func(pgx.Tx) error) error, table string) acquireFunc {
 	statement := "update " + table + " set n = n + 1 where id = $1"
 	return func(ctx context.Context, caller int) (held, error) {
 		err := inTx(ctx, func(tx pgx.Tx) error {

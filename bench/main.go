@@ -40,7 +40,7 @@ func main() {
 		explain()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	err := k.settle()
+	err := k.prepare()
 	switch {
 	case err != nil:
 	case os.Args[1] == "quick":
@@ -63,8 +63,8 @@ func explain() {
 	os.Exit(64)
 }
 
-// settle makes the folder for what comes out, and paths that hold everywhere.
-func (k *kit) settle() error {
+// prepare makes the folder for the results, and makes all paths absolute.
+func (k *kit) prepare() error {
 	for _, p := range []*string{&k.pawl, &k.etcd, &k.out} {
 		abs, err := filepath.Abs(*p)
 		if err != nil {

@@ -17,15 +17,15 @@ type held struct {
 	release func(ctx context.Context) error
 }
 
-// taker takes a name for a caller.
-type taker func(ctx context.Context, caller int) (held, error)
+// acquireFunc acquires a name for a caller.
+type acquireFunc func(ctx context.Context, caller int) (held, error)
 
 // trial is one measurement of one side.
 type trial struct {
 	callers int
 	// warm is not counted, span is.
 	warm, span time.Duration
-	take       taker
+	take       acquireFunc
 	judge      *judge
 	// used reads the processor time spent so far; nil: nobody asks.
 	used func() usage

@@ -83,7 +83,7 @@ type pawlSide struct {
 	judge   judge
 }
 
-func (s *pawlSide) as(name string, take taker, more ...*process) side {
+func (s *pawlSide) as(name string, take acquireFunc, more ...*process) side {
 	return side{name, take, &s.judge, append([]*process{s.server.process}, more...)}
 }
 

@@ -113,7 +113,7 @@ type postgresSide struct {
 	from        *postgresServer
 }
 
-func (s *postgresSide) as(name string, take taker) side {
+func (s *postgresSide) as(name string, take acquireFunc) side {
 	return side{name, take, &s.judge, []*process{s.from.process}}
 }
 

@@ -62,7 +62,7 @@ type redisSide struct {
 	from   *redisServer
 }
 
-func (s *redisSide) as(name string, take taker) side {
+func (s *redisSide) as(name string, take acquireFunc) side {
 	return side{name, take, &s.judge, []*process{s.from.process}}
 }
 

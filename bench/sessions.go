@@ -31,11 +31,11 @@ func (f *full) sessions(outer context.Context) error {
 	f.atEnd(server.stop)
 	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
-	crowd := &crowd{end: cancel}
+	set := &sessionSet{end: cancel}
 	began := time.Now()
-	if err := crowd.open(ctx, server.link, f.plan.sessions, f.plan.connections); err != nil {
+	if err := set.open(ctx, server.link, f.plan.sessions, f.plan.connections); err != nil {
 		cancel(err)
-		crowd.all.Wait()
+		set.all.Wait()
 		return context.Cause(ctx)
 	}
 	opened := time.Since(began)
@@ -43,7 +43,7 @@ func (f *full) sessions(outer context.Context) error {
 	if err := pause(ctx, f.plan.settle); err != nil {
 		return err
 	}
-	cores, renewals, err := watch(ctx, server.process, &crowd.renewals, f.plan.steady)
+	cores, renewals, err := watch(ctx, server.process, &set.renewals, f.plan.steady)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (f *full) sessions(outer context.Context) error {
 		return err
 	}
 	cancel(nil)
-	crowd.all.Wait()
+	set.all.Wait()
 	f.report.note("sessions", cores)
 	text := fmt.Sprintf("%d sessions with a lease each, TTL %v, over %d connections: the server used %.3f cores over %v, %.1f µs for each of %.0f renewals a second; "+
 		"it held %s, %s of it anonymous. They were opened in %.1f s.",
@@ -73,23 +73,23 @@ func (f *full) sessions(outer context.Context) error {
 	return nil
 }
 
-// crowdWindow is that of pawl's client, in bytes.
-const crowdWindow = 1 << 20
+// sessionWindow is the window of the SDK's streams and connections, in bytes.
+const sessionWindow = 1 << 20
 
-// crowd is many sessions.
-type crowd struct {
+// sessionSet is many sessions, over a few connections.
+type sessionSet struct {
 	end      context.CancelCauseFunc
 	all      sync.WaitGroup
 	renewals atomic.Int64
 }
 
 // open returns when every session holds its lease.
-func (c *crowd) open(ctx context.Context, link string, sessions, connections int) error {
+func (c *sessionSet) open(ctx context.Context, link string, sessions, connections int) error {
 	per := (sessions + connections - 1) / connections
 	var opening sync.WaitGroup
 	for first := 0; first < sessions; first += per {
 		conn, err := grpc.NewClient("passthrough:///"+link, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(),
-			grpc.WithStaticStreamWindowSize(crowdWindow), grpc.WithStaticConnWindowSize(crowdWindow))
+			grpc.WithStaticStreamWindowSize(sessionWindow), grpc.WithStaticConnWindowSize(sessionWindow))
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (c *crowd) open(ctx context.Context, link string, sessions, connections int
 }
 
 // one opens a session, takes its lease and lets it renew in the background.
-func (c *crowd) one(ctx context.Context, conn *grpc.ClientConn, n int) error {
+func (c *sessionSet) one(ctx context.Context, conn *grpc.ClientConn, n int) error {
 	stream, err := linkpb.NewLinkClient(conn).Attach(ctx)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *crowd) one(ctx context.Context, conn *grpc.ClientConn, n int) error {
 }
 
 // renew renews until ctx ends. beats says after each answer when one will be.
-func (c *crowd) renew(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage], beats <-chan time.Time) {
+func (c *sessionSet) renew(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage], beats <-chan time.Time) {
 	const every = sessionsTTL / 6
 	due := time.NewTimer(0)
 	defer due.Stop()
@@ -171,7 +171,7 @@ func (c *crowd) renew(ctx context.Context, n int, stream grpc.BidiStreamingClien
 	}
 }
 
-func (c *crowd) receive(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage], beats chan<- time.Time) {
+func (c *sessionSet) receive(ctx context.Context, n int, stream grpc.BidiStreamingClient[linkpb.ClientMessage, linkpb.ServerMessage], beats chan<- time.Time) {
 	for {
 		m, err := stream.Recv()
 		switch {
@@ -192,7 +192,7 @@ func (c *crowd) receive(ctx context.Context, n int, stream grpc.BidiStreamingCli
 }
 
 // fail ends the run, unless it ends anyway.
-func (c *crowd) fail(ctx context.Context, n int, err error) {
+func (c *sessionSet) fail(ctx context.Context, n int, err error) {
 	if ctx.Err() == nil {
 		c.end(fmt.Errorf("session %d was lost: %w", n, err))
 	}

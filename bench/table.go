@@ -60,8 +60,9 @@ func (s *series) server() time.Duration {
 	return median(of(s, func(r result) time.Duration { return r.server }))
 }
 
-// times is the median over the rounds of a's rate by b's in the same round: what
-// disturbed one round disturbed both. 0 when one of them was not measured.
+// times divides a's rate by b's rate of the same round, since what disturbs a round
+// disturbs both, and returns the median over the rounds; 0 when a or b was not
+// measured.
 func times(a, b *series) float64 {
 	return ratio(a, b, func(r result) float64 { return r.rate })
 }

@@ -66,7 +66,7 @@ type zookeeperSide struct {
 	from  *zookeeperServer
 }
 
-func (s *zookeeperSide) as(name string, take taker) side {
+func (s *zookeeperSide) as(name string, take acquireFunc) side {
 	return side{name, take, &s.judge, []*process{s.from.process}}
 }
 

@@ -44,8 +44,8 @@ type State struct {
 	Cell string
 	// Seen is the highest token accepted or claimed.
 	Seen Token
-	// Floor counts as seen where no mark is kept: a resource whose mark was
-	// collected is as closed as one that has seen Floor.
+	// Floor is for resources whose mark may have been removed: a token below Floor is
+	// stale, whatever Seen is.
 	Floor Token
 	// Seq is the last one accepted under Exact. Under Once the records
 	// of keys at or below it may have been dropped; 0: none was.

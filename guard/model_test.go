@@ -59,8 +59,8 @@ func (m *model) done(x Mark) bool {
 	})
 }
 
-// TestDecideAgainstModel walks both side by side. The state that Decide is
-// given for a key is looked up as an adapter would.
+// TestDecideAgainstModel gives the same operations to Decide and to the model. It looks
+// up the state for Decide as an adapter does.
 func TestDecideAgainstModel(t *testing.T) {
 	verdicts := map[string]int{}
 	for seed := range uint64(3000) {

@@ -118,7 +118,7 @@ func finish(t testing.TB, cmd *exec.Cmd) result {
 	return result{shellCode(cmd.ProcessState), out.String(), errs.String()}
 }
 
-// pawl runs a command to its end.
+// pawlCLI runs a command to its end.
 func pawlCLI(t testing.TB, args ...string) result {
 	t.Helper()
 	return finish(t, command(t, args...))

@@ -63,8 +63,8 @@ func TestServeOnUnusableFolder(t *testing.T) {
 	}
 }
 
-// What a server is told to advertise is what clients are sent to, and it answers
-// for it.
+// The addresses of --advertise are those that status shows and that clients are sent
+// to, and HTTP requests for such a host are accepted.
 func TestServeAdvertises(t *testing.T) {
 	s := serve(t, "--store", "memory", "--advertise", "locks.example:9", "--advertise-http", "web.example")
 	_, port, _ := net.SplitHostPort(s.http)

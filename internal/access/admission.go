@@ -14,9 +14,9 @@ type Admission struct {
 	out    func(error)
 }
 
-// Register admits a caller until Leave. When a change of the policy ends the admission,
+// Register admits a caller until End. When a change of the policy ends the admission,
 // out is called with ErrRevoked or ErrChanged, at most once and not by the goroutine
-// that registers. Errors: ErrRevoked, ErrCrowded.
+// that registers. Errors: ErrRevoked, ErrTooMany.
 func (g *Gate) Register(c *Caller, stream bool, out func(error)) (*Admission, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,7 +55,7 @@ func (g *Gate) drop(x *Admission) {
 }
 
 // Call counts a call without a stream, until leave is called. Errors: ErrRevoked,
-// ErrCrowded.
+// ErrTooMany.
 func (g *Gate) Call(c *Caller) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,14 +17,14 @@ type AuditRecord struct {
 	Reason, Detail string
 	// Leases that ended with a session.
 	Leases int
-	// Count of the deeds that this one stands for, where it is one of too many.
+	// Count of the records that this one stands for, where there were too many.
 	Count int
 	// Idle: a session of an identity without the right to hold began or ended, or one that held
 	// nothing. Such records must not be able to fill a disk.
 	Idle bool
 }
 
-// AuditLog takes deeds down. Its methods may be called by several goroutines.
+// AuditLog keeps audit records. Its methods may be called by several goroutines.
 type AuditLog interface {
 	// Record never blocks.
 	Record(AuditRecord)

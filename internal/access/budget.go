@@ -22,7 +22,7 @@ const (
 
 // Bytes takes room for n bytes that a caller is about to send. It waits while its
 // identity, or all together, have too many under way. give returns the room; calling it
-// twice is allowed. Errors: ErrRevoked, ErrCrowded (n is more than the total), and the
+// twice is allowed. Errors: ErrRevoked, ErrTooMany (n is more than the total), and the
 // context's.
 func (g *Gate) Bytes(ctx context.Context, c *Caller, n int) (give func(), err error) {
 	return g.bytes.take(ctx, c, n)

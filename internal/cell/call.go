@@ -21,10 +21,10 @@ type call struct {
 }
 
 // queued is the acquire of a call that waits in the intake to be decided. It is nil
-// when nobody wants it decided any more; crowd is nil when it does not wait.
+// when nobody wants it decided any more; queue is nil when it does not wait.
 type queued struct {
 	acquire locktable.Command
-	crowd   *identityQueue
+	queue   *identityQueue
 	bytes   int
 }
 
@@ -51,8 +51,8 @@ func (x *call) Receive(_ uint64, a locktable.Answer) {
 	}
 }
 
-// Gone makes it a step.Droppable. An answer that comes too late may still be of use: late is
-// what takes it.
+// Gone implements step.Droppable. An answer that comes too late is not dropped where
+// late takes it.
 func (x *call) Gone(locktable.Answer) bool {
 	return x.late == nil && x.state.Load() == callAbandoned
 }

@@ -13,7 +13,7 @@ const (
 	// turnMax bounds the commands of each kind that one turn takes.
 	turnMax = 8192
 	// queuedMax bounds the acquires that wait to be decided. QueuedDefault bounds those
-	// of a named identity without a limit of its own, lineMax those of one stream. An
+	// of a named identity without a limit of its own, streamQueueMax those of a stream. An
 	// acquire beyond a bound is refused as exhausted. Every named identity has room for
 	// QueuedKept even when others have filled the rest.
 	queuedMax      = 1 << 16
@@ -63,7 +63,7 @@ type intake struct {
 	spare      []locktable.Command
 }
 
-// identityQueue is the lines of one identity.
+// identityQueue is the queues of one identity.
 type identityQueue struct {
 	identity string
 	unary    streamQueue // of everything without a stream
@@ -72,14 +72,13 @@ type identityQueue struct {
 	bytes    int // of its acquires that wait
 	// listed: it is in the ring.
 	listed bool
-	// urgent is the weight of its urgent commands, decided ones left out; held are
-	// the reservations of those who wait for room for more, in their turn.
+	// urgent is the weight of its undecided urgent commands; reservations are those that
+	// wait for room, in order.
 	urgent       int
 	reservations list.List
 }
 
-// part is urgent commands that came together; those of who has no name weigh
-// nothing.
+// part is urgent commands that came together; those of anonymous callers have no weight.
 type part struct {
 	of        *identityQueue
 	n, weight int
@@ -95,7 +94,7 @@ type streamQueue struct {
 	listed bool
 }
 
-// item is an acquire in a line. That of a call is with the call, which may withdraw
+// item is an acquire in a queue. That of a call is with the call, which may withdraw
 // it.
 type item struct {
 	command locktable.Command
@@ -176,7 +175,7 @@ func (in *intake) renew(identity string, weight int, c locktable.Heard) {
 	}
 }
 
-// acquire takes in acquires of a line. It returns those for which there is no
+// acquire takes in acquires of a stream. It returns those for which there is no
 // room, and false when the intake is shut.
 func (in *intake) acquire(l *streamQueue, all []locktable.Acquire) (refused []locktable.Acquire, open bool) {
 	in.mu.Lock()
@@ -187,8 +186,8 @@ func (in *intake) acquire(l *streamQueue, all []locktable.Acquire) (refused []lo
 	return in.queue(in.queueOf(l.identity), l, all), true
 }
 
-// single takes in an acquire without a stream, as one of its identity's; limit
-// is as a line's.
+// single takes in an acquire without a stream. limit bounds the acquires of its identity
+// that wait; 0: the default.
 func (in *intake) single(limit int, a locktable.Acquire) (refused, open bool) {
 	in.mu.Lock()
 	if in.shut {
@@ -224,7 +223,7 @@ func (in *intake) queue(k *identityQueue, l *streamQueue, all []locktable.Acquir
 		k.bytes += size
 		x := item{command: all[i], bytes: size}
 		if of, unary := all[i].Ref.(*call); unary {
-			of.queued = queued{acquire: x.command, crowd: k, bytes: size}
+			of.queued = queued{acquire: x.command, queue: k, bytes: size}
 			x = item{call: of}
 		}
 		l.items = append(l.items, x)
@@ -285,17 +284,17 @@ func (in *intake) withdraw(x *call) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	q := &x.queued
-	if q.crowd == nil {
+	if q.queue == nil {
 		return false
 	}
 	if q.acquire != nil && !in.shut {
-		in.unload(q.crowd, q.bytes)
+		in.unload(q.queue, q.bytes)
 	}
 	q.acquire, q.bytes = nil, 0
 	return true
 }
 
-// drop takes back what is left in the line of a stream that has ended. It would be
+// drop takes back what is left in the queue of a stream that has ended. It would be
 // decided without effect: the client asks again on its next stream.
 func (in *intake) drop(l *streamQueue) {
 	in.mu.Lock()
@@ -350,7 +349,7 @@ func (in *intake) take(held bool, acquires []locktable.Command) (urgent, taken [
 	return urgent, taken, complete
 }
 
-// room is how many of n acquires a line may take in.
+// room is how many of n acquires the queue of a stream may take in.
 func (in *intake) room(k *identityQueue, l *streamQueue, n int) int {
 	free, limit := queuedMax-in.queued, queuedMax
 	if k.identity != "" {

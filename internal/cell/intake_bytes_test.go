@@ -341,7 +341,7 @@ func (m *intakeModel) take(held bool) {
 		m.all = slices.Delete(m.all, at, at+1)
 	}
 	// Of a line that is served up to its end no withdrawn ones are left.
-	m.all = slices.DeleteFunc(m.all, func(x modelled) bool { return x.gone && x.call.queued.crowd == nil })
+	m.all = slices.DeleteFunc(m.all, func(x modelled) bool { return x.gone && x.call.queued.queue == nil })
 }
 
 // check holds the intake's counts against the account.

@@ -134,8 +134,8 @@ func TestFloodBlocksItsStream(t *testing.T) {
 	if s.Reserve(gone, 1) {
 		t.Error("a stream that has ended was read again in a flood")
 	}
-	breathed := make(chan bool)
-	go func() { breathed <- s.Reserve(t.Context(), 1) }()
+	reserved := make(chan bool)
+	go func() { reserved <- s.Reserve(t.Context(), 1) }()
 	first := in.floodEnd()
 	in.take(false, nil)
 	select {
@@ -143,7 +143,7 @@ func TestFloodBlocksItsStream(t *testing.T) {
 	default:
 		t.Error("the flood is over, and nobody was told")
 	}
-	if !<-breathed || in.floodEnd() != nil {
+	if !<-reserved || in.floodEnd() != nil {
 		t.Error("the flood is over, and the stream is held up")
 	}
 	for range floodMin {

@@ -59,8 +59,9 @@ func TestLeaseWithLostAnswerEndsWithSession(t *testing.T) {
 	}
 }
 
-// I8: a lease of a session of several, whose answer was lost, is held as long as
-// the session is renewed. Its caller finds it by its request id and releases it. Another request of the session is told what holds it up.
+// I8: several leases share a session, and the answer to one acquire is lost. That lease
+// is held as long as the session is renewed. Its caller finds it by its request id and
+// releases it. Another request of the session is told which lease it waits for.
 func TestLeaseWithLostAnswerIsFoundByRequestID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 10 * time.Second

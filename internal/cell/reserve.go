@@ -9,7 +9,7 @@ import (
 type reservation struct {
 	weight int
 	given  chan struct{} // closed when there is room, which is taken then
-	// place is its own among those who wait, nil when it has been given room.
+	// place is its place in the queue; nil when it has been given room.
 	place *list.Element
 }
 
@@ -43,8 +43,8 @@ func (in *intake) reserve(ctx context.Context, identity string, weight int) bool
 	return false
 }
 
-// cancelReservation takes back a reservation whose caller has gone. It does so at once
-// wherever that stands: a crowd may go together.
+// cancelReservation takes back a reservation whose caller has gone. It takes the same
+// time at every place of the queue, as very many callers may go at once.
 func (in *intake) cancelReservation(k *identityQueue, r *reservation) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

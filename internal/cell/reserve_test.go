@@ -12,7 +12,7 @@ import (
 func TestCancelledReservationsKeepOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()
-		if !in.reserve(t.Context(), "crowd", urgentMax) {
+		if !in.reserve(t.Context(), "many", urgentMax) {
 			t.Fatal("no room in an empty intake")
 		}
 		const n = 1001
@@ -23,7 +23,7 @@ func TestCancelledReservationsKeepOrder(t *testing.T) {
 			defer cancel()
 			leave[i] = cancel
 			go func() {
-				if in.reserve(ctx, "crowd", urgentMax) {
+				if in.reserve(ctx, "many", urgentMax) {
 					let <- i
 				}
 			}()
@@ -34,7 +34,7 @@ func TestCancelledReservationsKeepOrder(t *testing.T) {
 		}
 		synctest.Wait()
 		for want := 1; want < n; want += 2 {
-			in.unreserve("crowd", urgentMax)
+			in.unreserve("many", urgentMax)
 			synctest.Wait()
 			select {
 			case got := <-let:
@@ -45,8 +45,8 @@ func TestCancelledReservationsKeepOrder(t *testing.T) {
 				t.Fatalf("nobody got room in the turn of %d", want)
 			}
 		}
-		in.unreserve("crowd", urgentMax)
-		if k := in.identities["crowd"]; k.urgent != 0 || k.reservations.Len() != 0 {
+		in.unreserve("many", urgentMax)
+		if k := in.identities["many"]; k.urgent != 0 || k.reservations.Len() != 0 {
 			t.Errorf("all are gone, and %d weigh, %d wait", k.urgent, k.reservations.Len())
 		}
 	})
@@ -56,20 +56,20 @@ func TestCancelledReservationsKeepOrder(t *testing.T) {
 func TestRoomGivenToCancelledWaiterIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()
-		in.reserve(t.Context(), "crowd", urgentMax)
+		in.reserve(t.Context(), "many", urgentMax)
 		r := &reservation{weight: 7, given: make(chan struct{})}
-		k := in.identities["crowd"]
+		k := in.identities["many"]
 		r.place = k.reservations.PushBack(r)
-		in.unreserve("crowd", urgentMax)
+		in.unreserve("many", urgentMax)
 		<-r.given
 		in.cancelReservation(k, r)
 		if k.urgent != 0 || k.reservations.Len() != 0 {
 			t.Errorf("%d weigh, %d wait", k.urgent, k.reservations.Len())
 		}
-		in.reserve(t.Context(), "crowd", urgentMax)
+		in.reserve(t.Context(), "many", urgentMax)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if in.reserve(ctx, "crowd", 1) {
+		if in.reserve(ctx, "many", 1) {
 			t.Error("let in over what there is room for")
 		}
 		in.close()

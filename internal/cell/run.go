@@ -340,8 +340,8 @@ func (l *loop) resign() error {
 	return nil
 }
 
-// wait takes in everything that is under way, so that no goroutine is left but flyers
-// without a batch, which end once launches is closed.
+// wait receives the results of everything that is under way. Only appenders without a
+// batch are left then; they end when launches is closed.
 func (l *loop) wait() {
 	for ; l.busy > 0; l.busy-- {
 		select {

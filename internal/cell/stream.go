@@ -21,7 +21,7 @@ type Stream struct {
 	queue  streamQueue
 	// ttl is what the client asked for last, as far as it is known.
 	ttl time.Duration
-	// reserved is the room that Breathe found and Submit did not take up yet.
+	// reserved is the weight that Reserve reserved and Submit did not use yet.
 	reserved int
 }
 
@@ -98,8 +98,8 @@ func (s *Stream) Submit(m Message) {
 	}
 }
 
-// Weight is how much there is to decide in what a client said at once: it is what
-// Breathe is told before Submit.
+// Weight is how many commands there are to decide in a message. It is the argument of
+// Reserve before Submit.
 func (m *Message) Weight() int {
 	n := len(m.Releases) + len(m.Cancels) + len(m.Checks) + len(m.Observe) + len(m.Unobserve)
 	if m.Close {

@@ -1,11 +1,13 @@
 // Package dialerr says in plain words why a server could not be reached.
 //
-// It promises that the same failure reads the same wherever it shows, in the
-// SDK's errors and on the command line, and that an address that cannot be one
-// is told from a server that is not there. It reads texts: gRPC gives the cause
-// of a failed connection as nothing else. A text that it does not know is shown
-// as it is.
+// It promises:
 //
-// It does not promise to know the cause: an error of a kind that it does not
-// know is passed on as gRPC worded it, and nothing may be decided by its text.
+//   - A failure has the same text in the SDK's errors and on the command line.
+//   - An invalid address and a server that is not there have different texts.
+//
+// It reads the texts of gRPC's errors, because gRPC gives the cause of a failed
+// connection in no other form.
+//
+// It does not promise to know the cause: a text that it does not know is passed on
+// unchanged. Nothing may be decided by these texts.
 package dialerr

@@ -161,8 +161,8 @@ func (d *streamCaller) expiry() (over <-chan struct{}, stop func()) {
 	return t.C(), func() { t.Stop() }
 }
 
-// hello is the greeting for the cell. Only a caller with the right to hold
-// was ever granted a token and can tell of one.
+// hello makes the cell's greeting of a client's. A report of a seen token is passed on
+// only for a caller with the right to hold, since no other was ever granted a token.
 func (d *streamCaller) hello(h *linkpb.Hello, i *access.Identity) cell.Hello {
 	c := wire.Hello(h, i.Anywhere(access.Hold))
 	c.Identity, c.QueuedMax = i.Name(), i.Limits().Acquires

@@ -61,8 +61,8 @@ func people() map[string][]access.Grant {
 
 // auditRecorder is an audit log.
 type auditRecorder struct {
-	mu    sync.Mutex
-	deeds []access.AuditRecord
+	mu      sync.Mutex
+	records []access.AuditRecord
 }
 
 func (s *auditRecorder) Writable() bool { return true }
@@ -70,17 +70,17 @@ func (s *auditRecorder) Writable() bool { return true }
 func (s *auditRecorder) Record(d access.AuditRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deeds = append(s.deeds, d)
+	s.records = append(s.records, d)
 }
 
 func (s *auditRecorder) find(verb, outcome string) (access.AuditRecord, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.deeds, func(d access.AuditRecord) bool { return d.Verb == verb && d.Outcome == outcome })
+	i := slices.IndexFunc(s.records, func(d access.AuditRecord) bool { return d.Verb == verb && d.Outcome == outcome })
 	if i < 0 {
 		return access.AuditRecord{}, false
 	}
-	return s.deeds[i], true
+	return s.records[i], true
 }
 
 // open begins a stream of somebody's, with the greeting and what is sent behind
@@ -461,7 +461,7 @@ func TestEveryGrantIsAudited(t *testing.T) {
 		var granted []string
 		notes.mu.Lock()
 		defer notes.mu.Unlock()
-		for _, d := range notes.deeds {
+		for _, d := range notes.records {
 			if d.Outcome == "granted" && d.Token != 0 {
 				granted = append(granted, d.Names...)
 			}

@@ -117,12 +117,12 @@ func TestSessionsWithoutHoldRightShareLogLimit(t *testing.T) {
 			}
 			for _, verb := range []string{"attach", "close"} {
 				notes.mu.Lock()
-				found := slices.ContainsFunc(notes.deeds, func(d access.AuditRecord) bool {
+				found := slices.ContainsFunc(notes.records, func(d access.AuditRecord) bool {
 					return d.Identity == who && d.Verb == verb && d.Outcome == "done" && d.Idle == idle
 				})
 				notes.mu.Unlock()
 				if !found {
-					t.Errorf("%s, %s: %+v", who, verb, notes.deeds)
+					t.Errorf("%s, %s: %+v", who, verb, notes.records)
 				}
 			}
 		}

@@ -115,7 +115,7 @@ func (s *Server) receiveCall(ctx context.Context, received func(any) error, into
 	if err := received(&u); err != nil {
 		return err
 	}
-	// The turnstile has let it in, where there is one.
+	// The bound on calls has let it in, where there is one.
 	c, err := s.o.Gate.From(s.present(ctx, metadata.ValueFromIncomingContext(ctx, authorizationKey)))
 	if err != nil {
 		u.bytes.Free()

@@ -75,8 +75,8 @@ func (o *outbox) Receive(number uint64, a locktable.Answer) {
 	}
 }
 
-// Gone makes it a cell.Leaver. A stream that has ended is told nothing; what was
-// done of what it asked for is noted all the same.
+// Gone implements step.Droppable. A stream that has ended is sent nothing; the audit log
+// still gets a record of what was done at its request.
 func (o *outbox) Gone(a locktable.Answer) bool {
 	switch a.(type) {
 	case locktable.Granted, cell.Traced, locktable.Done, locktable.Refused:

@@ -79,7 +79,8 @@ func TestReadingStreamIsNotCutForSiblings(t *testing.T) {
 	}
 }
 
-// What a stream owes is paid once: as its answers leave, or with its end.
+// The unread bytes of a stream are returned to the identity's budget once: when its
+// answers are sent, or when it ends.
 func TestUnreadBytesAreReturnedOnce(t *testing.T) {
 	s := &Server{}
 	first, second := newOutbox(), newOutbox()
@@ -89,7 +90,7 @@ func TestUnreadBytesAreReturnedOnce(t *testing.T) {
 	first.close()
 	first.written(wire.Weight(large))
 	if n := s.unreadOf("a").bytes.Load(); n != int64(wire.Weight(large)) {
-		t.Errorf("%d bytes are owed for an answer of %d", n, wire.Weight(large))
+		t.Errorf("%d unread bytes are counted for an answer of %d", n, wire.Weight(large))
 	}
 }
 
@@ -107,7 +108,7 @@ func (s *sink) Send(*linkpb.ServerMessage) error {
 	return nil
 }
 
-// Answers that have been sent are owed no more, although their stream goes on.
+// Answers that have been sent are not counted any more, although their stream goes on.
 func TestSentAnswersLeaveTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{o: Options{Clock: clock.Bubble()}}
@@ -122,7 +123,7 @@ func TestSentAnswersLeaveTheBudget(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := o.budget.bytes.Load(); n != 0 {
-			t.Errorf("%d bytes are owed after %d messages were sent", n, st.sent)
+			t.Errorf("%d unread bytes are counted after %d messages were sent", n, st.sent)
 		}
 		cancel()
 		if err := <-ended; err != nil || st.sent != 3 {

@@ -19,7 +19,7 @@ import (
 func TestEveryCallByEveryRight(t *testing.T) {
 	const free = access.Right(255) // needs none
 	rights := map[string][]access.Right{
-		"none": nil, "reader": {access.Read}, "taker": {access.Hold}, "breaker": {access.Break}, "chief": {access.Admin},
+		"none": nil, "reader": {access.Read}, "holder": {access.Hold}, "breaker": {access.Break}, "chief": {access.Admin},
 	}
 	grants := map[string][]access.Grant{"root": {{Prefix: "", Rights: []access.Right{access.Admin}}}}
 	for who, what := range rights {

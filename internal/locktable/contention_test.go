@@ -10,7 +10,7 @@ import (
 // may not pass. A further waiter, or a change of the first name, must not walk their
 // queue for each of them: that took minutes and blocked the cell.
 func TestManySharedWaitersStayCheap(t *testing.T) {
-	const crowd = 4000
+	const waiters = 4000
 	table, now, d := New(bounds.DefaultLimits), Now{}, &Decided{}
 	table.Found("c", make([]byte, 32), d)
 	table.Open(1, now.Wall.AddDate(2026, 0, 0), 0, d)
@@ -33,19 +33,19 @@ func TestManySharedWaitersStayCheap(t *testing.T) {
 	ask(1, 1, Exclusive, "far")
 	far := granted(1, 1)
 	ask(1, 2, Exclusive, "far", "near")
-	for n := range uint64(crowd) {
+	for n := range uint64(waiters) {
 		ask(2, n+1, Shared, "busy", "near")
 	}
-	for n := uint64(1); n < crowd; n += 2 {
+	for n := uint64(1); n < waiters; n += 2 {
 		ask(3, n, Shared, "busy")
 		table.Decide(now, Release{Session: ID{3}, Generation: 1, Number: n + 1, Token: granted(3, n).Token, Ref: byte(2)}, d)
 	}
-	if c := table.Counts(); c.Waiters != crowd+1 || c.Leases != 1 {
+	if c := table.Counts(); c.Waiters != waiters+1 || c.Leases != 1 {
 		t.Fatalf("%d waiters and %d leases", c.Waiters, c.Leases)
 	}
 
 	table.Decide(now, Cancel{Session: ID{1}, Generation: 1, Number: 2}, d)
-	if c := table.Counts(); c.Waiters != 0 || c.Leases != crowd+1 {
+	if c := table.Counts(); c.Waiters != 0 || c.Leases != waiters+1 {
 		t.Errorf("nobody bars the way any more: %d waiters, %d leases", c.Waiters, c.Leases)
 	}
 	table.Decide(now, Release{Session: ID{1}, Generation: 1, Number: 3, Token: far.Token, Ref: byte(0)}, d)

@@ -94,7 +94,7 @@ func (h *hall) decide(c Command) (last Answer) {
 	return last
 }
 
-// lease is the id of the i-th lease that a session asks for without its stream,
+// leaseOf is the id of the i-th lease that a session asks for without its stream,
 // and the caller's ref.
 func leaseOf(session byte, i int) ID {
 	return ID{0xff, session, byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}

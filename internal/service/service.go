@@ -62,8 +62,9 @@ type request struct {
 	record   access.AuditRecord
 }
 
-// begin begins a request: it finds who asks and says so to the cell, in the context,
-// or refuses.
+// begin begins a request: it finds the caller, and returns a context that names its
+// identity to the cell. It fails when the caller is not admitted; rights are not checked
+// here.
 func (d *Service) begin(ctx context.Context, verb string, names ...string) (*request, context.Context, error) {
 	c, err := d.Admit(ctx, verb)
 	if err != nil {

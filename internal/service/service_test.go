@@ -22,15 +22,15 @@ import (
 
 // ledger is a audit log.
 type ledger struct {
-	mu    sync.Mutex
-	deeds []access.AuditRecord
-	ill   bool
+	mu      sync.Mutex
+	records []access.AuditRecord
+	ill     bool
 }
 
 func (l *ledger) Record(d access.AuditRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deeds = append(l.deeds, d)
+	l.records = append(l.records, d)
 }
 
 func (l *ledger) Writable() bool { return !l.ill }
@@ -39,7 +39,7 @@ func (l *ledger) Writable() bool { return !l.ill }
 func (l *ledger) last(verb string) access.AuditRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, d := range slices.Backward(l.deeds) {
+	for _, d := range slices.Backward(l.records) {
 		if d.Verb == verb {
 			return d
 		}

@@ -7,30 +7,32 @@ import (
 )
 
 // Cause says why something failed, ended or blocks. It is a value: the driver
-// makes an error of it. A nil Why stands for nothing of the kind.
+// makes an error of it. A nil Cause: nothing of the kind happened.
 type Cause struct {
 	Kind CauseKind
-	// Refused is what the server said, for Refusal.
+	// Refused is the server's answer, for Refusal.
 	Refused *linkpb.Refused
-	// NetworkErr is what the network said, for Network: the machine hands it on.
+	// NetworkErr is the network's error, for NetworkError: the machine hands it on.
 	NetworkErr error
-	// Server did not answer What, for Silence.
+	// Server did not answer What, for Timeout.
 	Server, What string
-	// Message is the reason of who broke the lease, for Broken and LetGo.
+	// Message is the reason that was given for the break, for Broken and
+	// BreakRequested.
 	Message string
-	// Under is what is wrong with the line, for NoAnswer (nil: nothing is known), and
-	// what the server said, for Copied.
+	// Under is what is wrong with the connection, for NoAnswer (nil: nothing is known),
+	// and the server's answer, for SessionCopied.
 	Under *Cause
-	// Requests are not answered (Crowded); Request is not, and Requests came after it
-	// (Spread). Names are observed (Watches).
+	// Requests is the number of unanswered requests (TooManyRequests), or of those that
+	// came after the unanswered Request (NumbersTooFarApart). Names is the number of
+	// observed names (TooManyWatches).
 	Requests, Names int
 	Request         uint64
-	// TTL that another call asked for (TTLOvertaken), or that this one did (TTLKept),
-	// where Has is the one that stands.
+	// TTL is the one that another call asked for (TTLSuperseded), or this one
+	// (TTLUnchanged). Has is the one that stays in force, for TTLUnchanged.
 	TTL, Has time.Duration
 }
 
-// CauseKind of a Why.
+// CauseKind is what a Cause is about.
 type CauseKind uint8
 
 // The kinds.
@@ -49,7 +51,8 @@ const (
 	NoAnswer
 	// ClientClosed: the client was closed.
 	ClientClosed
-	// TooManyRequests, Spread, Watches: a limit of this client's is reached.
+	// TooManyRequests, NumbersTooFarApart, TooManyWatches: a limit of this client is
+	// reached.
 	TooManyRequests
 	NumbersTooFarApart
 	TooManyWatches
@@ -80,7 +83,7 @@ var (
 	noGreeting     = &Cause{Kind: NoGreeting}
 )
 
-// Refuse is the Why of a server that said no in these words.
+// Refuse is the Cause for a refusal by a server, with its message.
 func Refuse(reason linkpb.Reason, message string) *Cause {
 	return &Cause{Kind: Refusal, Refused: &linkpb.Refused{Reason: reason, Message: message}}
 }

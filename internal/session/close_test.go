@@ -61,8 +61,8 @@ func TestHighestTokenIsPerCell(t *testing.T) {
 	}
 }
 
-// A renewal that was to leave with the asking for a lower TTL is of no account: the
-// message has one that is.
+// The request for a lower TTL takes the place of a renewal that was to be sent with it,
+// since the message has room for one.
 func TestTTLLoweredDuringCheckIsConfirmed(t *testing.T) {
 	s := open(t, ofTwo())
 	s.takeTurn("acquire x", "granted 1 5")

@@ -265,8 +265,8 @@ func (m *Machine) servesNoMore(server string) {
 	}
 }
 
-// closeStream cuts the attempt or stream; what was sent on it and not answered will
-// be asked again on the next one.
+// closeStream ends the attempt or stream. What was sent on it and not answered is
+// asked again on the next one.
 func (m *Machine) closeStream(why *Cause) {
 	l := &m.conn
 	if l.state != connectionDown {

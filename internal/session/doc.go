@@ -9,10 +9,16 @@
 //	                   │                 └──► Message: what goes to the server
 //	time ────────► At, Tick, Wake
 //
-// Files: machine.go the state and the turn; line.go the connection; requests.go,
-// answers.go, renumber.go what is asked and answered; lease.go, watches.go what is held
-// and observed; stay.go and ttl.go the session and its deadline; effects.go and why.go
-// what comes out; close.go the end; split.go messages on their way.
+// Files:
+//
+//	machine.go                              the state and the turn
+//	connection.go                           attempts, streams, greetings
+//	requests.go, answers.go, renumber.go    requests, their answers and their numbers
+//	lease.go, watches.go                    leases that are held, names that are observed
+//	session_state.go, ttl.go                renewals, the session's deadline and its TTL
+//	effects.go, cause.go                    what the driver carries out, and why
+//	close.go                                the end of the client
+//	split.go                                messages that are too large, cut in parts
 //
 // Its driver is a loop:
 //

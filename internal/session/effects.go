@@ -11,14 +11,14 @@ import (
 // inside.
 type Ref any
 
-// Effect is one thing for the driver to carry out. Which fields count is said at its
-// Do.
+// Effect is one thing for the driver to carry out. Its Kind decides which of the other
+// fields are set.
 type Effect struct {
 	Kind EffectKind
 	// Ref is the caller or observer that it is for.
 	Ref   Ref
 	Lease *Lease
-	// Cause it is so; nil: all is well.
+	// Cause says why; nil: all is well.
 	Cause   *Cause
 	Attempt *Attempt
 	Event   *Event
@@ -44,16 +44,16 @@ type EffectKind uint8
 
 // The effects.
 const (
-	// AnswerCall decides a call: as asked when Why is nil.
+	// AnswerCall ends a call: it was done when Cause is nil.
 	AnswerCall EffectKind = iota + 1
-	// GrantLease decides an acquire with a Lease. A driver whose caller is gone calls
-	// Disown.
+	// GrantLease ends an acquire with a Lease. A driver whose caller is gone calls
+	// ReleaseUnclaimed.
 	GrantLease
 	// ReportBlocked reports what keeps a call from being granted, or from entering the
 	// queue, as the server said last; a nil Cause: only other waiters before it.
 	ReportBlocked
-	// EndLease: the Lease is over, for the reason Why. A release that was asked for is no
-	// loss: then Why is Released.
+	// EndLease: the Lease is over; Cause says why. A release that was asked for is no
+	// loss: its cause is of the kind Released.
 	EndLease
 	// RequestRelease: the Lease is to be released; it is still held.
 	RequestRelease
@@ -62,7 +62,7 @@ const (
 	// BeginSession: leases granted from now on belong to a new session; those of the
 	// session before are no longer trusted.
 	BeginSession
-	// SessionOpened: a session was opened; Session tells which.
+	// SessionOpened: a session was opened; Machine.Session is its id.
 	SessionOpened
 	// CloseStream ends the present attempt or stream.
 	CloseStream

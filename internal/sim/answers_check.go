@@ -11,12 +11,12 @@ import (
 // its effect is in the log at some point between question and answer. So the lock
 // interface is linearizable, and nothing leaves that is not durable.
 
-// leaves holds an answer against the log when it leaves the server (I3).
-func (r *referee) leaves(s *server, reply *locktable.Reply) {
+// serverAnswered compares an answer with the log when a server sends it (I3).
+func (r *referee) serverAnswered(s *server, reply *locktable.Reply) {
 	x := s.served
 	r.from[reply.To] = x
 	if !x.misled {
-		r.waiters.leaves(s, reply)
+		r.waiters.answered(s, reply)
 	}
 	sent, release := r.question(reply)
 	if end, over := r.deposed[x.tenure]; over && sent > end {
@@ -26,11 +26,11 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 	r.tight(s, reply, sent)
 	switch a := reply.Answer.(type) {
 	case locktable.Observed:
-		r.observers.leaves(s, reply.To.(*stream), a)
+		r.observers.answered(s, reply.To.(*stream), a)
 	case locktable.Granted:
 		r.granter[a.Token] = x
 		if _, alone := reply.To.(*call); alone {
-			r.promises.leaves(s, a.Session, sent+a.Waited, a.TTL)
+			r.promises.answered(s, a.Session, sent+a.Waited, a.TTL)
 		}
 		if r.ledger.entries[a.Token] == nil && !x.misled {
 			r.world.fail("I3", "%s says that token %d is granted, and no durable batch does", s.name, a.Token)
@@ -41,13 +41,13 @@ func (r *referee) leaves(s *server, reply *locktable.Reply) {
 			r.world.fail("I3", "%s says that a session is open, and no durable batch does", s.name)
 		}
 		if c := to.client; c.stream == to {
-			r.promises.leaves(s, to.session, c.dialledAt, a.TTL)
+			r.promises.answered(s, to.session, c.dialledAt, a.TTL)
 		}
 	case locktable.Renewed:
 		if s.fullSince != 0 {
 			r.tally.Spared++
 		}
-		r.promises.leaves(s, a.Session, sent, a.TTL)
+		r.promises.answered(s, a.Session, sent, a.TTL)
 		if in := r.ledger.sessions[a.Session]; in != nil && in.silent && in.silentAt < sent && !x.misled {
 			r.world.fail("I5", "%s answers a renewal of %v, and by the log its session is silent since %v", s.name, sent, in.silentAt)
 		}

@@ -40,11 +40,11 @@ func (c *unaryClient) send(command func(ref locktable.Ref) locktable.Command, wa
 		world: w, client: c, clientLife: c.life, server: s, serverLife: s.life, wait: wait, got: got, sent: w.now,
 	}
 	x.command = command(x)
-	weather := w.faultRates()
-	if !s.isolated && !chance(c.network, weather.Lose) {
+	rates := w.faultRates()
+	if !s.isolated && !chance(c.network, rates.Lose) {
 		x.toServer(c.delay(), x.arrive)
 	}
-	if chance(c.network, weather.Double) {
+	if chance(c.network, rates.Double) {
 		// Something between client and server sends it once more.
 		y := *x
 		y.got, y.completed = nil, true

@@ -8,8 +8,8 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// coroutine runs code that waits. It is a coroutine: it runs only while the world
-// has resumed it, and the world goes on when it waits.
+// coroutine runs code that waits. It runs only while the world has resumed it, and the
+// world goes on when it waits.
 type coroutine struct {
 	world  *World
 	who    *process
@@ -30,7 +30,7 @@ func (w *World) spawn(p *process, job func()) {
 		f.yield = yield
 		job()
 	})
-	p.fibers = append(p.fibers, f)
+	p.coroutines = append(p.coroutines, f)
 	w.after(p, 0, f.run)
 }
 
@@ -53,8 +53,8 @@ func (f *coroutine) run() {
 // wait hands back to the world; false: the coroutine's process is dead.
 func (f *coroutine) wait() bool { return !f.ended && f.yield(struct{}{}) && !f.ended }
 
-// stop ends the coroutine where it waits. Its process must have been told by its
-// context before, so that the code gives up.
+// stop ends the coroutine where it waits. The context of its process must be cancelled
+// before, so that the code gives up.
 func (f *coroutine) stop() {
 	w := f.world
 	f.ended = true
@@ -66,14 +66,14 @@ func (f *coroutine) stop() {
 
 // forget drops a coroutine that is done.
 func (p *process) forget(f *coroutine) {
-	p.fibers = slices.DeleteFunc(p.fibers, func(x *coroutine) bool { return x == f })
+	p.coroutines = slices.DeleteFunc(p.coroutines, func(x *coroutine) bool { return x == f })
 }
 
-// stop ends the process's coroutines. What they wait on must have been told by its
-// context.
+// stop ends the process's coroutines. The context that they wait on must be cancelled
+// before.
 func (p *process) stop() {
-	all := p.fibers
-	p.fibers = nil
+	all := p.coroutines
+	p.coroutines = nil
 	for _, f := range all {
 		f.stop()
 	}

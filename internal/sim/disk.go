@@ -96,19 +96,19 @@ type outcome struct {
 // carry takes a request to the disk and the answer back, as far as the fault rates
 // lets it. Whatever becomes of it, the coroutine goes on after a while.
 func (d *disk) carry(s *server, f *coroutine, do func() outcome) {
-	w, weather, life := d.world, d.faultRates(), s.life
+	w, rates, life := d.world, d.faultRates(), s.life
 	f.asked++
 	ticket := f.asked
-	settle := func(o outcome) {
+	resolve := func(o outcome) {
 		if f.asked == ticket {
 			f.asked++
 			f.got = o
 			f.run()
 		}
 	}
-	there, back := d.delay(weather), d.delay(weather)
-	lost, mute := chance(d.rng, weather.LoseRequest), chance(d.rng, weather.LoseAnswer)
-	w.after(&s.process, between(d.rng, 300*time.Millisecond, w.plan.ActiveTTL), func() { settle(outcome{err: errNoAnswer}) })
+	there, back := d.delay(rates), d.delay(rates)
+	lost, mute := chance(d.rng, rates.LoseRequest), chance(d.rng, rates.LoseAnswer)
+	w.after(&s.process, between(d.rng, 300*time.Millisecond, w.plan.ActiveTTL), func() { resolve(outcome{err: errNoAnswer}) })
 	if lost || d.down || s.cut {
 		return
 	}
@@ -124,10 +124,10 @@ func (d *disk) carry(s *server, f *coroutine, do func() outcome) {
 			// A process that was stopped does not find things in the order in which
 			// they came.
 			if w.now > due+time.Millisecond {
-				w.after(&s.process, between(d.rng, 0, 2*time.Millisecond), func() { settle(o) })
+				w.after(&s.process, between(d.rng, 0, 2*time.Millisecond), func() { resolve(o) })
 				return
 			}
-			settle(o)
+			resolve(o)
 		})
 	})
 }

@@ -10,22 +10,22 @@
 //	                              referee: watches the disk, the answers, what
 //	                              holders believe and what resources take
 //
-// It promises that a seed gives the same world every time, down to the last
-// event, and that what the referee finds is told with the line that runs it
-// again, as small as it could be made, with a time line.
+// It promises:
 //
-// It does not promise to find what no event order of its own can show: real
-// sockets, real disks and real schedulers are tested elsewhere. What is imitated here
-// is network (stream.go), disk (disk.go) and time (clocks.go), and the goroutines
-// around the code that ships: the loops of client and cell, the intake, streams and
-// calls. docs/internals/proof.md lists it.
+//   - A seed gives the same world every time, down to the last event.
+//   - A failure is printed with the command that runs it again, made as small as it
+//     could be, with a time line.
+//   - After a time with faults comes a time without. Then every waiter must be served
+//     (I10) and nothing may be left behind (I8).
 //
-// What callers asked and were told can be recorded as well (Record), for
-// checkers that know nothing of what happens inside.
+// It does not test what it imitates: the network (stream.go), the disk (disk.go), the
+// clocks (clocks.go), and the goroutines around the code that ships, which are the loops
+// of client and cell, the intake, streams and calls. Real sockets, disks and schedulers
+// are tested elsewhere; docs/internals/proof.md lists where.
 //
-// First everything goes wrong, then all is mended, and then every waiter must
-// be served (I10) and nothing may be left behind (I8).
+// The calls and answers of all callers can be recorded (Record), for checkers that know
+// nothing of what happens inside.
 //
-// Code that blocks (the store protocol) runs in coroutines: coroutines that the
-// world resumes, never two at a time, so nothing runs beside anything else.
+// Code that blocks (the store protocol) runs in coroutines. The world resumes them, never
+// two at a time, so nothing runs concurrently.
 package sim

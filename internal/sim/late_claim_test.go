@@ -30,7 +30,7 @@ func TestClaimAnsweredAfterTheNextTakeOver(t *testing.T) {
 		if w.failed != nil {
 			t.Errorf("seed %d: %v", seed, w.failed)
 		}
-		for _, x := range w.referee.reigns { //tidy:unordered a count
+		for _, x := range w.referee.tenures { //tidy:unordered a count
 			if at, deposed := w.referee.deposed[x.tenure]; deposed && at < x.served {
 				stale++
 			}

@@ -27,8 +27,8 @@ func drawManyHolders(p *Plan) {
 	p.Clients = append(p.Clients, c)
 }
 
-// crowdMax bounds the names with many holders among which the history of what callers were told can be
-// judged, crowdPause how long one of the holders waits.
+// manyHoldersMax bounds the callers of a client with ManyHolders: with more of them a
+// history takes too long to check. manyHoldersPause bounds the pause of such a caller.
 const (
 	manyHoldersMax   = 4
 	manyHoldersPause = 500 * time.Millisecond

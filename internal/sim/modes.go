@@ -175,7 +175,7 @@ func (x *entry) has(name string) bool {
 	return slices.ContainsFunc(x.grants, func(g *recordpb.Grant) bool { return g.Name == name })
 }
 
-// grants reports whether an answer shows what the log granted.
+// shows reports whether an answer shows what the log granted.
 func (x *entry) shows(l *lease) bool {
 	return slices.EqualFunc(x.grants, l.grants, func(g *recordpb.Grant, h locktable.Grant) bool {
 		return g.Name == h.Name && g.Slot == h.Slot && guard.Token(g.Fence) == h.Fence

@@ -68,8 +68,8 @@ func (o *observers) asks(x *stream, name string) {
 	o.state[watch{x, name}] = observedState{place: max(len(o.firsts[name])-1, 0)}
 }
 
-// leaves holds what a server tells against the log.
-func (o *observers) leaves(s *server, x *stream, a locktable.Observed) {
+// answered compares what a server tells an observer with the log.
+func (o *observers) answered(s *server, x *stream, a locktable.Observed) {
 	r, of := o.referee, watch{x, a.Name}
 	last, asked := o.state[of]
 	if s.served.misled || !asked {

@@ -31,15 +31,15 @@ type referee struct {
 	// tenure in force.
 	tenure tenure
 	// deposed is when the tenure after another was claimed, whether or not the store has
-	// lost that claim since. served tenures are all there were.
+	// lost that claim since. tenures are all that ever served.
 	deposed map[tenure]time.Duration
-	reigns  map[tenure]*servedTenure
+	tenures map[tenure]*servedTenure
 	// lost are the batches that a set-back has taken away and that have not landed again,
-	// void is until when each session may believe in a void promise; see served tenure.
+	// void is until when each session may believe in a void promise; see served_tenure.go.
 	lost map[store.Sum]bool
 	void map[locktable.ID]time.Duration
-	// from is the served tenure that an answer came from, by its receiver, and granter by the
-	// token that it grants.
+	// from is the served tenure that an answer came from, by the answer's receiver;
+	// granter is the same by the token that was granted.
 	from    map[locktable.Ref]*servedTenure
 	granter map[guard.Token]*servedTenure
 	// pointer is the batch that the present snapshot follows.
@@ -86,7 +86,7 @@ type saved struct {
 func newReferee(w *World) *referee {
 	r := &referee{
 		world: w, behind: map[uint64][]byte{}, last: map[string]guard.Token{},
-		deposed: map[tenure]time.Duration{}, reigns: map[tenure]*servedTenure{}, lost: map[store.Sum]bool{},
+		deposed: map[tenure]time.Duration{}, tenures: map[tenure]*servedTenure{}, lost: map[store.Sum]bool{},
 		void: map[locktable.ID]time.Duration{}, from: map[locktable.Ref]*servedTenure{}, granter: map[guard.Token]*servedTenure{},
 		ever: map[guard.Token]*entry{}, keyed: map[locktable.ID]time.Duration{}, hungUp: map[locktable.ID]time.Duration{},
 	}

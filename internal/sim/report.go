@@ -92,7 +92,7 @@ func Explain(out io.Writer, seed uint64) {
 		fmt.Fprintf(out, "  unary%d %+v\n", c.ID+1, c)
 	}
 	if small.FaultRates != (FaultRates{}) {
-		fmt.Fprintf(out, "  weather %+v\n", small.FaultRates)
+		fmt.Fprintf(out, "  fault rates %+v\n", small.FaultRates)
 	}
 	if small.Bounds != (step.TurnBounds{}) {
 		fmt.Fprintf(out, "  bounds %+v\n", small.Bounds)

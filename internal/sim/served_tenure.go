@@ -68,7 +68,7 @@ func (r *referee) serves(s *server, opening []byte) {
 		server: s, tenure: tenure{s.tenure.Epoch(), s.tenure.Nonce()}, opening: h.Number, sum: h.Sum,
 		served: r.world.now, heard: map[locktable.ID]heard{}, acked: map[uint64]bool{h.Number: true}, misled: r.lost[h.Sum],
 	}
-	r.reigns[s.served.tenure] = s.served
+	r.tenures[s.served.tenure] = s.served
 	r.tally.Tenures++
 	// What lies behind its opening batch is of others who were quicker, or were so
 	// before the store was set back.
@@ -78,7 +78,7 @@ func (r *referee) serves(s *server, opening []byte) {
 }
 
 // current is the served tenure whose tenure is in force; nil: nobody serves it yet.
-func (r *referee) current() *servedTenure { return r.reigns[r.tenure] }
+func (r *referee) current() *servedTenure { return r.tenures[r.tenure] }
 
 // logged reports whether a batch is in the durable log.
 func (r *referee) logged(h store.Header) bool {
@@ -103,7 +103,7 @@ func (r *referee) loses(raw []byte) {
 		return
 	}
 	r.lost[h.Sum] = true
-	if x := r.reigns[tenure{h.Epoch, h.Nonce}]; x != nil && x.acked[h.Number] {
+	if x := r.tenures[tenure{h.Epoch, h.Nonce}]; x != nil && x.acked[h.Number] {
 		r.misleads(x)
 	}
 }

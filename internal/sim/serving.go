@@ -151,12 +151,12 @@ func (s *server) snapshot(x *step.Snapshot) {
 	}
 }
 
-// receiver takes an answer that leaves the server.
+// receiver takes an answer that the server sends.
 type receiver interface {
 	receive(number uint64, a locktable.Answer)
 }
 
 func (s *server) deliver(r *locktable.Reply) {
-	s.world.referee.leaves(s, r)
+	s.world.referee.serverAnswered(s, r)
 	r.To.(receiver).receive(r.Number, r.Answer)
 }

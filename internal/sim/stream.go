@@ -64,14 +64,14 @@ func (d delivery) to(m *session.Machine) {
 // trouble draws what becomes of the connection at a message; false: the message
 // is lost.
 func (x *stream) trouble() bool {
-	r, weather := x.client.network, x.world.faultRates()
+	r, rates := x.client.network, x.world.faultRates()
 	switch {
 	case x.swallowed:
 		return false
-	case x.server.isolated || chance(r, weather.Swallow):
+	case x.server.isolated || chance(r, rates.Swallow):
 		x.swallowed = true
 		return false
-	case chance(r, weather.Cut):
+	case chance(r, rates.Cut):
 		x.cut()
 		return false
 	}

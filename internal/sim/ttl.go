@@ -105,8 +105,8 @@ func (p *promises) heardFor(id locktable.ID, ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// leaves takes in that a renewal sent at sent is said to be good for ttl.
-func (p *promises) leaves(s *server, id locktable.ID, sent, ttl time.Duration) {
+// answered takes in the answer to a renewal: it was sent at sent, and is good for ttl.
+func (p *promises) answered(s *server, id locktable.ID, sent, ttl time.Duration) {
 	w := p.referee.world
 	x := p.referee.ledger.sessions[id]
 	if sent == 0 {

@@ -31,8 +31,8 @@ type waiting struct {
 	told    time.Duration
 }
 
-// leaves takes in an answer that leaves a server.
-func (q *queue) leaves(s *server, reply *locktable.Reply) {
+// answered takes in an answer that a server sends.
+func (q *queue) answered(s *server, reply *locktable.Reply) {
 	r := q.referee
 	if e := s.tenure.Epoch(); e != q.epoch {
 		if e < q.epoch {

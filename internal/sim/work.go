@@ -70,24 +70,24 @@ func (k *work) ask(do func() bool, got func(ok bool), lost func()) {
 	w, p := k.world, k.lease.holder.who()
 	k.attempt++
 	mine := k.attempt
-	weather := w.faultRates()
+	rates := w.faultRates()
 	arrive := func() {
 		ok := do()
-		if chance(k.rng, weather.Lose) {
+		if chance(k.rng, rates.Lose) {
 			return
 		}
 		// Not with after: the holder may have died since it asked.
-		w.push(event{at: w.now + k.delay(weather), who: p, life: k.life, do: func() {
+		w.push(event{at: w.now + k.delay(rates), who: p, life: k.life, do: func() {
 			if k.attempt == mine {
 				k.attempt++
 				got(ok)
 			}
 		}})
 	}
-	if !chance(k.rng, weather.Lose) {
-		w.at(w.now+k.delay(weather), arrive)
+	if !chance(k.rng, rates.Lose) {
+		w.at(w.now+k.delay(rates), arrive)
 	}
-	k.doubled = chance(k.rng, weather.Double)
+	k.doubled = chance(k.rng, rates.Double)
 	if k.doubled {
 		w.at(w.now+between(k.rng, 0, 10*time.Second), func() { do() })
 	}

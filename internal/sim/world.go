@@ -205,13 +205,13 @@ func (w *World) push(e event) {
 
 // process is what can be stopped, killed and suspended, and has a clock.
 type process struct {
-	name   string
-	life   uint32
-	frozen time.Duration
-	clock  *clockOf
-	rng    *rand.Rand
-	fibers []*coroutine
-	stalls []stall
+	name       string
+	life       uint32
+	frozen     time.Duration
+	clock      *clockOf
+	rng        *rand.Rand
+	coroutines []*coroutine
+	stalls     []stall
 }
 
 // stream of random numbers for one purpose, so that taking a client out of a

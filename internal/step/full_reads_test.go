@@ -62,16 +62,16 @@ func (w *fullStore) play() {
 	w.c.table.Found("test-0123456789abcdef", []byte("secret"), &w.c.decided)
 	w.landed(1, w.c.opening(w.wall, 0))
 	w.c.Begun(w.now)
-	var crowd []locktable.Command
+	var others []locktable.Command
 	for i := range 70 {
-		crowd = append(crowd, locktable.Acquire{
-			Ref: "crowd", Names: []string{fmt.Sprintf("c/%d", i)}, Session: stepID("crowd"), Try: true, Lease: stepID(fmt.Sprint("crowd", i)),
+		others = append(others, locktable.Acquire{
+			Ref: "many", Names: []string{fmt.Sprintf("c/%d", i)}, Session: stepID("many"), Try: true, Lease: stepID(fmt.Sprint("many", i)),
 		})
 	}
 	w.turn([]locktable.Command{
 		locktable.Attach{Ref: "eye", New: stepID("eye"), Generation: 1, TTL: time.Hour},
-		locktable.OpenSession{Ref: "crowd", New: stepID("crowd"), TTL: time.Hour},
-	}, crowd)
+		locktable.OpenSession{Ref: "many", New: stepID("many"), TTL: time.Hour},
+	}, others)
 	for range 60 {
 		w.turn(w.urgent(), w.acquires())
 		switch {
@@ -118,7 +118,7 @@ func (w *fullStore) urgent() (all []locktable.Command) {
 			all = append(all, locktable.Unobserve{Session: stepID("eye"), Generation: 1, Name: w.name()})
 		case 4:
 			if w.rand.IntN(20) == 0 {
-				all = append(all, locktable.Close{Ref: "crowd", Session: stepID("crowd")})
+				all = append(all, locktable.Close{Ref: "many", Session: stepID("many")})
 			}
 		default:
 			l := &listing{}

@@ -54,8 +54,8 @@ type Core struct {
 	// received up to it.
 	turn      uint64
 	confirmed uint64
-	// asked is the turn of the Confirm that is under way, 0: none; askedAt is
-	// when the last one began.
+	// asked is the turn of the Confirm that is under way; 0: there is none. askedAt
+	// is when the last Confirm began.
 	asked   uint64
 	askedAt clock.Reading
 

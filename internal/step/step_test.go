@@ -79,7 +79,7 @@ func (s *stepper) run(line string) []string {
 		s.c.tight = arg == "on"
 	case "state":
 		u := s.c.time
-		return []string{fmt.Sprintf("last=%d durable=%d open=%d groups=%d counted=%v pending=%v high=%v crowded=%v",
+		return []string{fmt.Sprintf("last=%d durable=%d open=%d groups=%d counted=%v pending=%v high=%v backlogged=%v",
 			s.c.last, s.c.durable, len(s.c.open), len(s.c.groups), u.low, u.pending, u.high(s.now), s.c.Backlogged())}
 	default:
 		s.t.Fatalf("unknown command %q", line)

@@ -149,7 +149,7 @@ func (r room) mayImport(to room, test bool) bool {
 	case to.dir == "test", to.dir == "internal/tidy":
 		return false
 	case test:
-		return to.aid || r.reaches(to)
+		return to.aid || r.importsIndirectly(to)
 	default:
 		return r.names(to)
 	}
@@ -162,12 +162,12 @@ func (r room) names(to room) bool {
 	})
 }
 
-// reaches reports whether arrows lead from the room to the other, however many:
-// a test may look behind the rooms that its own imports. The plan has no circle.
-func (r room) reaches(to room) bool {
+// importsIndirectly reports whether one arrow or more lead from the room to the other: a
+// test may use the rooms behind those that its own room imports. The plan has no circle.
+func (r room) importsIndirectly(to room) bool {
 	return r.names(to) || slices.ContainsFunc(r.may, func(dir string) bool {
 		next, ok := roomOf(dir)
-		return ok && next.reaches(to)
+		return ok && next.importsIndirectly(to)
 	})
 }
 

@@ -54,8 +54,8 @@ func (w *cluster) single(ctx context.Context, who string) {
 	}
 }
 
-// hold renews a lease and acts under it for a while, then releases it or leaves
-// it to its fate.
+// hold renews a lease and acts under it for a while, then releases it or lets it
+// expire.
 func (w *cluster) hold(ctx context.Context, who string, r cell.AcquireRequest, l cell.Lease, until time.Duration) {
 	name := r.Names[0]
 	at := w.clock.Now()

@@ -51,8 +51,8 @@ func TestSimulatedLinearizable(t *testing.T) {
 	})
 }
 
-// simulatedTold holds the histories of so many worlds against a simple lock, and
-// collects what the referee found. A world that ends in a panic tells nothing.
+// simulatedTold compares the histories of some worlds with a simple lock, and collects
+// the failures that the referee found. A world that ends in a panic is left out.
 func simulatedTold(t *testing.T, worlds int, failures map[uint64]*sim.Failure) {
 	sum := map[string]int{}
 	checked, lost := 0, 0

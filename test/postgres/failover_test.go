@@ -265,8 +265,8 @@ func TestAsynchronousFailoverForgetsTheMark(t *testing.T) {
 	next.mustClaim(t, fence("x", 6))
 	wantOnly(t, next.append(t.Context(), fence("x", 5), "later"), guard.ErrStale)
 
-	// The old primary was not ended: two primaries guard nothing together, also
-	// when it comes back from a crash. Each refuses what it has itself heard of.
+	// The old primary was not stopped. Two primaries do not guard together, also after
+	// one of them came back from a crash: each knows only the tokens shown to it.
 	next.mustClaim(t, fence("x", 7))
 	if err := p.primary.Restart(); err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// Advisory locks are open to every role that may connect. One
-// without any right to the guard can hold claims up by them, and is named; it lets
-// no new transaction in, and those that have entered go on.
+// Every role that may connect can take advisory locks. So a role without any right to
+// the guard can block claims and new transactions. The error names it, and transactions
+// that have entered go on.
 func TestForeignAdvisoryLockBlocksClaim(t *testing.T) {
 	d := fresh(t)
 	d.guard = d.guard.Wait(time.Millisecond)

@@ -111,10 +111,10 @@ type observation struct {
 	from         string
 }
 
-// C27: two servers on one store are asked all the time who holds a name, while its
-// holder dies and another is granted it, and while the servers take over from each
-// other, the first one frozen. There is one order of what they say: nobody is shown
-// an earlier state after somebody was shown a later one.
+// C27: two servers on one store are asked all the time who holds a name. Meanwhile its
+// holder dies, another one is granted the name, the active server is frozen and the
+// standby takes over. The answers have one order: after one caller was shown a state,
+// no caller is shown an earlier one.
 func TestServersAgreeOnHolder(t *testing.T) {
 	const ttl = 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -161,8 +161,8 @@ func (l *ledger) beginListing(now moment) listing {
 	return listing{began: now, before: l.listed, highest: l.highest}
 }
 
-// list takes in a complete listing that was answered by now: the tokens under
-// which each name is held. There is one at a time.
+// list compares a complete listing, which was answered before now, with the ledger:
+// shown has the tokens under which each name is held. Listings do not overlap.
 func (l *ledger) list(look listing, shown map[string][]uint64, now moment) {
 	l.listed = look.highest
 	for _, name := range slices.Sorted(maps.Keys(shown)) {

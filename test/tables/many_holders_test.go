@@ -19,7 +19,7 @@ var slotCounts = []uint32{63, 64, 65, 1023, 1024, 1025, bounds.SlotsMax}
 // many hold one name from the beginning on, slots of it or shared, that what
 // happens after happens at a boundary.
 func (h *history) gather(t *rapid.T) {
-	if h.slots = 2; rapid.IntRange(0, 7).Draw(t, "crowd") > 0 {
+	if h.slots = 2; rapid.IntRange(0, 7).Draw(t, "many holders") > 0 {
 		h.slots = rapid.SampledFrom([]uint32{1, 2, 2, 3}).Draw(t, "slots")
 		return
 	}
@@ -40,7 +40,7 @@ func (h *history) gather(t *rapid.T) {
 		c.Number = h.numbers[name]
 		events := h.decide(c).Events
 		if len(events) != 1 || len(events[0].Grants) != 1 || guard.Token(events[0].Token) <= h.m.last {
-			t.Fatalf("%s #%d, one of a crowd, gets %v", name, c.Number, events)
+			t.Fatalf("%s #%d, of a name with many holders, gets %v", name, c.Number, events)
 		}
 		e, g := events[0], events[0].Grants[0]
 		switch h.m.last = guard.Token(e.Token); {
@@ -48,7 +48,7 @@ func (h *history) gather(t *rapid.T) {
 			fence = h.m.last
 		}
 		if c.Mode == locktable.Slots && (g.Slot < 1 || g.Slot > n || given[g.Slot]) || guard.Token(g.Fence) != fence {
-			t.Fatalf("%s #%d, one of a crowd, gets %v", name, c.Number, g)
+			t.Fatalf("%s #%d, of a name with many holders, gets %v", name, c.Number, g)
 		}
 		given[g.Slot] = true
 		h.m.leases = append(h.m.leases, &mLease{
@@ -61,7 +61,7 @@ func (h *history) gather(t *rapid.T) {
 // want draws what is asked for.
 func (h *history) want(t *rapid.T, w *mWaiter) (names []string, delay time.Duration) {
 	w.names = slices.Clone(pool[:1])
-	if h.manyHolders > 0 && rapid.Bool().Draw(t, "of the crowd") {
+	if h.manyHolders > 0 && rapid.Bool().Draw(t, "many holders of the name") {
 		w.mode, w.slots = h.manyMode, h.manySlots
 		return w.names, 0
 	}

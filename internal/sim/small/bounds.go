@@ -1,7 +1,7 @@
 package small
 
-// Bounds say how much may happen in a world. A number bounds how often in all,
-// unless it says otherwise.
+// Bounds limit what happens in a world. A number without another comment is how often
+// something may happen in the whole world.
 type Bounds struct {
 	Name string
 	// Depth bounds the actions after the beginning.

@@ -205,8 +205,8 @@ func (j *judge) decided(s *server, raw []byte) {
 	}
 }
 
-// leaves holds an answer that leaves a server against the log (I3).
-func (j *judge) leaves(s *server, r *locktable.Reply) {
+// answered compares an answer that a server sends with the log (I3).
+func (j *judge) answered(s *server, r *locktable.Reply) {
 	w := j.world
 	x := r.To.(*stream)
 	c := w.clients[x.client]

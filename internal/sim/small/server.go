@@ -149,7 +149,7 @@ func (s *server) act() {
 		s.asked, s.askedIn = true, s.turns
 	}
 	for r := range a.Replies() {
-		s.world.judge.leaves(s, &r)
+		s.world.judge.answered(s, &r)
 		if _, renewed := r.Answer.(locktable.Renewed); renewed && s.storeFull {
 			s.world.spared = true
 		}

@@ -173,8 +173,8 @@ func live(t T, c *cell, r *repeater, bad func() func(kvlog.What) faulty.Fault) {
 	c.takeOver()
 }
 
-// turmoil mixes it all as a seed has it: tenures too early, lost answers, writes
-// that land again, crashes, zombies that go on.
+// turmoil mixes all faults, drawn from a seed: take-overs that come too early, lost
+// answers, writes that land twice, crashes, and deposed servers that go on.
 func turmoil(t T, p *Place) {
 	const steps = 400
 	for seed := range max(p.Seeds, 1) {

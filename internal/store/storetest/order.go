@@ -20,8 +20,8 @@ var orderTests = []Test{
 	{Name: "RevisionsComeASecondTime", Needs: NeedSave, Run: revisionsAgain},
 }
 
-// zombie: every verb of an ended tenure hears so, and nothing of it lands,
-// before and after its successor opened.
+// zombie: every call of an ended tenure writes nothing, before and after the next tenure
+// opened. All but Resign return ErrFenced.
 func zombie(t T, p *Place) {
 	c := newCell(t, p)
 	a := c.takeOver()

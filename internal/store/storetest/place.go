@@ -30,8 +30,8 @@ type Place struct {
 	// Picture shows all that counts of what is durable: tenure, log, snapshot.
 	Picture func(t T) map[string]string
 
-	// DropBatch, SetBatch, DropLog, DropTenure, DropChunk and FlipChunk do harm
-	// behind every server's back. Batch returns what is there.
+	// SetBatch, DropBatch, DropLog, DropTenure and DropChunk damage the store without
+	// any server's knowledge. Batch returns a batch as it is stored.
 	Batch      func(t T, n uint64) []byte
 	SetBatch   func(t T, n uint64, raw []byte)
 	DropBatch  func(t T, n uint64)

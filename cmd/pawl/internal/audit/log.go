@@ -67,7 +67,7 @@ type Log struct {
 	queue  []entry
 	bytes  int    // of the queue
 	missed uint64 // of what is lost, what no line in the file tells yet
-	// refused counts what was refused in this second.
+	// refused counts the refusals in this second, by who asked.
 	second  int64
 	refused map[asker]int
 	reopen  bool
@@ -130,7 +130,7 @@ func (f bounded) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// Record implements access.Witness.
+// Record implements access.AuditLog.
 func (l *Log) Record(d access.AuditRecord) {
 	at := l.o.Clock.Wall()
 	size := fit(&d)
@@ -219,7 +219,7 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:textMax], "") + "…"
 }
 
-// Writable implements access.Witness.
+// Writable implements access.AuditLog.
 func (l *Log) Writable() bool { return !l.o.Required || !l.ill.Load() }
 
 // Lost is how many lines were lost.

@@ -82,11 +82,11 @@ func (c *Connection) reread() bool {
 // Format keeps the credential out of whatever prints it.
 func (c Connection) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "connection (TLS %t)", c.TLS != nil) }
 
-// secrets are those that stood in the environment.
+// secrets are the credential and the key that were in the environment.
 var secrets struct{ credential, key string }
 
-// TakeSecrets takes them out of it, before anything is started that would inherit
-// them.
+// TakeSecrets removes the secrets from the environment and keeps them. It is called
+// before anything is started that would inherit them.
 func TakeSecrets() {
 	if s := os.Getenv(CredentialEnv); s != "" {
 		secrets.credential = s

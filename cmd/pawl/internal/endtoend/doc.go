@@ -4,14 +4,17 @@
 //	test ──SDK, HTTP, command line──▶ relay ──▶ pawl serve ──▶ data folder
 //	  └──SIGSTOP, SIGKILL, folder swapped, bytes swallowed──┘
 //
-// What it shows is on the way from a user's hand to the disk and back: the
-// README's examples, docs/bounds.md, start and footprint, pawl run under a
-// paused server and a silent network (I5, carried to processes), tokens over a
-// log that lost its end (I1), sessions over pauses and restarts (I5, I7, I10),
-// and answers to bad input. Every part has tests of its own elsewhere; what only
-// parts can show is not repeated here.
+// It promises that these hold for the whole binary:
 //
-// No verdict rests on how fast the machine is: instants are compared on one
-// clock (boot time), and bounds are for hanging alone, save the start's and the
-// footprint's, which are figures.
+//   - the README's examples, and docs/bounds.md;
+//   - the figures of start and footprint;
+//   - pawl run under a paused server and a silent network (I5, carried to processes);
+//   - tokens over a log that lost its end (I1);
+//   - sessions over pauses and restarts (I5, I7, I10);
+//   - answers to bad input.
+//
+// It does not repeat what the tests of one package show.
+//
+// No test depends on the speed of the machine, except those of start and footprint.
+// Times are compared on one clock (boot time), and time limits only end tests that hang.
 package endtoend

@@ -17,7 +17,7 @@ import (
 func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
-	eye := etcdClient(t, c.Members[0].Endpoint())
+	client := etcdClient(t, c.Members[0].Endpoint())
 	for _, x := range []struct{ what, end, says string }{
 		{"tenure", "/tenure", "the cell's tenure was deleted"},
 		{"everything", "/", "store_rolled_back: the store has nothing more of the cell"},
@@ -30,7 +30,7 @@ func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
 		b.launch()
 		testwait.Until(t, bound, "the standby knows who is active", func() bool { return b.pointsAt(a) })
 		a.pause()
-		if gone, err := eye.Delete(t.Context(), prefix+"default"+x.end, clientv3.WithPrefix()); err != nil || gone.Deleted == 0 {
+		if gone, err := client.Delete(t.Context(), prefix+"default"+x.end, clientv3.WithPrefix()); err != nil || gone.Deleted == 0 {
 			t.Fatalf("%s: nothing was deleted: %v", x.what, err)
 		}
 		testwait.Until(t, bound, x.what+" was deleted: the standby says so", func() bool { return strings.Contains(b.said(), x.says) })
@@ -61,19 +61,19 @@ func TestEtcdStandbyFindsKeysDeleted(t *testing.T) {
 func TestEtcdOlderTenureRestored(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
-	eye := etcdClient(t, c.Members[0].Endpoint())
+	client := etcdClient(t, c.Members[0].Endpoint())
 	s := onEtcd(t, c)
 	s.up()
 	s.stop(syscall.SIGTERM)
 	const key = "/pawl/default/tenure"
-	old, err := eye.Get(t.Context(), key)
+	old, err := client.Get(t.Context(), key)
 	if err != nil || len(old.Kvs) != 1 {
 		t.Fatalf("the tenure is %v, %v", old, err)
 	}
 	s.up()
 	granted := s.want(0, "acquire", "held", "--ttl", "5m").stdout
 	s.stop(syscall.SIGTERM)
-	if _, err := eye.Put(t.Context(), key, string(old.Kvs[0].Value)); err != nil {
+	if _, err := client.Put(t.Context(), key, string(old.Kvs[0].Value)); err != nil {
 		t.Fatal(err)
 	}
 	s.want(65, "log", "dump", "--store", "etcd", "--endpoints", c.Members[0].Endpoint())

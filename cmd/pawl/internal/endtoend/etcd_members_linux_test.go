@@ -16,12 +16,12 @@ import (
 // etcdClient asks one member of an etcd without TLS.
 func etcdClient(t *testing.T, endpoint string) *clientv3.Client {
 	t.Helper()
-	eye, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = eye.Close() })
-	return eye
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // C26: one member of three is killed, whichever, and then the one that leads, while
@@ -53,11 +53,11 @@ func TestEtcdMemberKilledKeepsLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 		// It counts for a majority again only when it has caught up.
-		eye := etcdClient(t, m.Endpoint())
+		client := etcdClient(t, m.Endpoint())
 		testwait.Until(t, bound, "the member that was killed answers", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			_, err := eye.Get(ctx, "anything")
+			_, err := client.Get(ctx, "anything")
 			return err == nil
 		})
 		g.more(5, "grants with "+what+" back")
@@ -95,14 +95,14 @@ func TestEtcdMemberKilledKeepsLeases(t *testing.T) {
 func TestEtcdKeysAreDeleted(t *testing.T) {
 	wholly(t)
 	c := etcdtest.Start(t, etcdtest.Options{})
-	eye := etcdClient(t, c.Members[0].Endpoint())
+	client := etcdClient(t, c.Members[0].Endpoint())
 	s := onEtcd(t, c)
 	s.up()
 	const ttl = 10 * time.Second
 	for _, what := range []string{"last batch", "everything"} {
 		holder := dial(t, s.link, ttl)
 		l := acquire(t, holder, "held")
-		all, err := eye.Get(t.Context(), "/", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+		all, err := client.Get(t.Context(), "/", clientv3.WithFromKey(), clientv3.WithKeysOnly())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestEtcdKeysAreDeleted(t *testing.T) {
 		if what == "everything" {
 			last, options = "\x00", append(options, clientv3.WithFromKey())
 		}
-		if gone, err := eye.Delete(t.Context(), last, options...); err != nil || gone.Deleted == 0 {
+		if gone, err := client.Delete(t.Context(), last, options...); err != nil || gone.Deleted == 0 {
 			t.Fatalf("%s: nothing was deleted: %v", what, err)
 		}
 		// Whatever is written next finds out. Over a log that is not what it was told the

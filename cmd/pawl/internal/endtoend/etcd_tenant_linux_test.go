@@ -120,17 +120,17 @@ func TestEtcdQuotaAlarmRefusesOnlyAcquires(t *testing.T) {
 	s.up()
 	l := read[struct{ Lease string }](t, s.want(0, "acquire", "orders/7", "--ttl", "1h").stdout)
 	other := read[struct{ Lease string }](t, s.want(0, "acquire", "orders/6", "--ttl", "1h").stdout)
-	eye, err := c.Client("", "")
+	client, err := c.Client("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer eye.Close()
+	defer client.Close()
 	garbage := string(make([]byte, 1<<20))
 	for i := 0; err == nil; i++ {
 		if i == 100 {
 			t.Fatal("the quota was not reached")
 		}
-		_, err = eye.Put(t.Context(), "/somebody/else", garbage)
+		_, err = client.Put(t.Context(), "/somebody/else", garbage)
 	}
 	testwait.Until(t, bound, "the server knows", func() bool {
 		return strings.Contains(s.want(0, "status").stdout, "acquires are refused for want of room")
@@ -151,15 +151,15 @@ func TestEtcdQuotaAlarmRefusesOnlyAcquires(t *testing.T) {
 	}
 	s.want(0, "status")
 
-	res, err := eye.Get(t.Context(), "/somebody/else", clientv3.WithKeysOnly())
+	res, err := client.Get(t.Context(), "/somebody/else", clientv3.WithKeysOnly())
 	if err == nil {
-		_, err = eye.Compact(t.Context(), res.Header.Revision, clientv3.WithCompactPhysical())
+		_, err = client.Compact(t.Context(), res.Header.Revision, clientv3.WithCompactPhysical())
 	}
 	if err == nil {
-		_, err = eye.Defragment(t.Context(), c.Endpoints()[0])
+		_, err = client.Defragment(t.Context(), c.Endpoints()[0])
 	}
 	if err == nil {
-		_, err = eye.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+		_, err = client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
 	}
 	if err != nil {
 		t.Fatal(err)

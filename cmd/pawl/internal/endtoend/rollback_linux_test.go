@@ -90,8 +90,8 @@ func TestFolderPutBackUnderAStoppedServer(t *testing.T) {
 			// It saw nothing that gets lost, and must not be disturbed.
 			bystander := dial(t, s.link, 5*time.Minute)
 			kept := acquire(t, bystander, "kept")
-			witness := dial(t, s.link, 5*time.Minute)
-			old := acquire(t, witness, "old")
+			holder := dial(t, s.link, 5*time.Minute)
+			old := acquire(t, holder, "old")
 			if code := s.stop(syscall.SIGTERM); code != 0 {
 				t.Fatalf("a clean stop ended with %d:\n%s", code, s.said())
 			}
@@ -101,7 +101,7 @@ func TestFolderPutBackUnderAStoppedServer(t *testing.T) {
 			highest := old.Token()
 			var gone []*pawl.Lease
 			for i := range 20 {
-				l := acquire(t, witness, fmt.Sprintf("later/%d", i))
+				l := acquire(t, holder, fmt.Sprintf("later/%d", i))
 				if l.Token() <= highest {
 					t.Fatalf("the token %d came after %d", l.Token(), highest)
 				}
@@ -115,13 +115,13 @@ func TestFolderPutBackUnderAStoppedServer(t *testing.T) {
 			putBack(t, s.data, earlier)
 			s.up()
 
-			e := awaitEvent(t, witness, pawl.StoreRolledBack)
+			e := awaitEvent(t, holder, pawl.StoreRolledBack)
 			if !errors.Is(e.Err, pawl.ErrStoreRolledBack) {
 				t.Errorf("the event's error is %v", e.Err)
 			}
 			testwait.Until(t, bound, "everybody is told of the roll-back", func() bool { return len(s.alarmed()) == 0 })
 			rises(t, s, bystander, &highest, "new")
-			rises(t, s, witness, &highest, "later/3")
+			rises(t, s, holder, &highest, "later/3")
 			for _, l := range []*pawl.Lease{kept, old} {
 				if err := l.Check(t.Context()); err != nil {
 					t.Errorf("the lease of %q, which the folder holds: %v", l.Name(), err)

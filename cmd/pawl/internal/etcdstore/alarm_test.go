@@ -16,25 +16,25 @@ import (
 func TestRequestsAllowedUnderQuotaAlarm(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, version string) {
 		c := etcdtest.Start(t, etcdtest.Options{Version: version})
-		eye := admin(t, c)
+		client := admin(t, c)
 		s := newAppender(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
 		s.appendMany(2)
 		ctx := t.Context()
-		res, err := eye.Put(ctx, "/somebody/else", "x")
+		res, err := client.Put(ctx, "/somebody/else", "x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		lease, err := eye.Grant(ctx, 600)
+		lease, err := client.Grant(ctx, 600)
 		if err != nil {
 			t.Fatal(err)
 		}
-		setAlarm(t, eye, true)
+		setAlarm(t, client, true)
 
 		exists := clientv3.Compare(clientv3.CreateRevision("/somebody/else"), ">", 0)
 		never := clientv3.Compare(clientv3.CreateRevision("/somebody/else"), "=", 0)
 		get, put := clientv3.OpGet("/somebody/else"), clientv3.OpPut("/somebody/else", "y")
 		txn := func(cond clientv3.Cmp, then ...clientv3.Op) error {
-			_, err := eye.Txn(ctx).If(cond).Then(then...).Else(get).Commit()
+			_, err := client.Txn(ctx).If(cond).Then(then...).Else(get).Commit()
 			return err
 		}
 		for _, x := range []struct {
@@ -43,17 +43,17 @@ func TestRequestsAllowedUnderQuotaAlarm(t *testing.T) {
 			do    func() error
 		}{
 			{"a Confirm", true, func() error { return s.log.ten.Confirm(ctx) }},
-			{"a read", true, func() error { _, err := eye.Get(ctx, "/somebody/else"); return err }},
+			{"a read", true, func() error { _, err := client.Get(ctx, "/somebody/else"); return err }},
 			{"a transaction that reads", true, func() error { return txn(exists, get) }},
-			{"a keepalive of a lease", true, func() error { _, err := eye.KeepAliveOnce(ctx, lease.ID); return err }},
+			{"a keepalive of a lease", true, func() error { _, err := client.KeepAliveOnce(ctx, lease.ID); return err }},
 			{"a batch", false, func() error { return s.log.append(ctx, 10) }},
-			{"a put", false, func() error { _, err := eye.Put(ctx, "/somebody/else", "y"); return err }},
+			{"a put", false, func() error { _, err := client.Put(ctx, "/somebody/else", "y"); return err }},
 			{"a transaction that puts", false, func() error { return txn(exists, put) }},
 			{"a transaction with a put in the branch not taken", false, func() error { return txn(never, put) }},
-			{"a new lease", false, func() error { _, err := eye.Grant(ctx, 600); return err }},
-			{"a compaction", true, func() error { _, err := eye.Compact(ctx, res.Header.Revision); return err }},
+			{"a new lease", false, func() error { _, err := client.Grant(ctx, 600); return err }},
+			{"a compaction", true, func() error { _, err := client.Compact(ctx, res.Header.Revision); return err }},
 			{"a transaction that deletes", true, func() error { return txn(exists, clientv3.OpDelete("/somebody/gone")) }},
-			{"a deletion", true, func() error { _, err := eye.Delete(ctx, "/somebody/else"); return err }},
+			{"a deletion", true, func() error { _, err := client.Delete(ctx, "/somebody/else"); return err }},
 		} {
 			err := x.do()
 			full := errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, store.ErrFull)
@@ -62,7 +62,7 @@ func TestRequestsAllowedUnderQuotaAlarm(t *testing.T) {
 			}
 		}
 
-		setAlarm(t, eye, false)
+		setAlarm(t, client, false)
 		s.appendMany(2)
 	})
 }

@@ -39,9 +39,8 @@ func open(t testing.TB, opts EmbeddedOptions) *Embedded {
 	return e
 }
 
-// TestContract runs what the memory store passes on a member that really
-// writes. Setting a store back under a running server is the folder's affair,
-// see TestFolderSwapped.
+// TestContract runs the contract of a store on a member that writes to a disk. It does
+// not set a store back under a running server; TestFolderSwapped does.
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) *storetest.Place {
 		e := open(t, EmbeddedOptions{ActiveTTL: idle})

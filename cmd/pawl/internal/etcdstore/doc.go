@@ -9,21 +9,21 @@
 // A single member on a data folder, without a port: one machine needs nothing
 // else.
 //
-//   - a lock of our own on the folder before etcd starts, since etcd's waits for
-//     ever and says nothing;
-//   - the identity of folder and lock, looked at while running: a folder swapped
-//     under a running server would be written to though nobody can find it any
-//     more. Files overwritten in place are not noticed;
-//   - room: refused below FreeStart at the start, compaction after every
-//     snapshot and as revisions and time pass, and a way back from etcd's quota
-//     alarm without an operator;
-//   - the next segments of its log, zeros where etcd only reserves room, so that a
-//     sync is one write (segments_linux.go);
-//   - its last words: etcd ends the process when it cannot write its log, and
-//     says why on standard error.
+//   - A lock of our own on the folder, taken before etcd starts: etcd would wait for
+//     its own lock for ever, without a message.
+//   - A check, while the server runs, that folder and lock are still the same files. A
+//     server whose folder was swapped would write to files that nobody can find. Files
+//     overwritten in place are not noticed.
+//   - Room on the disk: no start below FreeStart; a compaction after every snapshot,
+//     and as revisions and time pass; recovery from etcd's quota alarm without an
+//     operator.
+//   - The next segments of etcd's log, written as zeros where etcd only reserves room,
+//     so that a sync is one write (segments_linux.go).
+//   - The reason on standard error when etcd cannot write its log: etcd then ends the
+//     process (zaplog.go).
 //
-// What is acknowledged is on the disk (fsync). A data folder that is copied and
-// served twice is two cells with one name; nothing here can tell.
+// It promises that what is acknowledged is on the disk (fsync). It does not notice a
+// data folder that is copied and served twice: that is two cells with one name.
 //
 // # External
 //
@@ -31,17 +31,17 @@
 // prefix only, needs no right beyond that, and never compacts, defragments or
 // disarms.
 //
-//   - every request has a bound of its own, a third of active-ttl and more for
-//     large ones; a member that is too slow, or says that it cannot, is left for
-//     the next (members.go, with what was rejected);
-//   - nothing is sent before the cluster was found to be the one it was, at no
-//     lower revision, and to take a batch of the largest size;
-//   - what an operator has to know: how full the fullest member is, the alarm,
+//   - Every request has a deadline of its own: a third of active-ttl, more for large
+//     ones. When a member is too slow or reports that it cannot serve, the next one is
+//     asked (members.go, with what was rejected).
+//   - Nothing is written before three checks: the cluster is the one of before, its
+//     revision is not lower, and it takes a batch of the largest size.
+//   - An operator is told how full the fullest member is, whether the alarm is raised,
 //     and whether anything compacts (past.go).
 //
-// An outcome that etcd does not tell stays unknown: only a refusal for want of
-// room (store.ErrFull) says that nothing happened. It does not promise to notice
-// a roll-back of the cluster to a revision above the one noted last.
+// An errored write is an unknown write, except that store.ErrFull says that nothing
+// happened. It does not promise to notice a cluster that was rolled back to a revision
+// above the one noted last.
 //
 // # The data folder
 //

@@ -49,7 +49,7 @@ type EmbeddedOptions struct {
 	Clock clock.Clock
 	// Logger for what an operator should know; nil: none.
 	Logger *slog.Logger
-	// Stderr takes etcd's last words; nil: os.Stderr.
+	// Stderr takes the reason with which etcd ends the process; nil: os.Stderr.
 	Stderr io.Writer
 }
 

@@ -96,25 +96,25 @@ func TestExternalContract(t *testing.T) {
 }
 
 func contract(t *testing.T, c *etcdtest.Cluster) {
-	eye := admin(t, c)
+	client := admin(t, c)
 	// Patient on a busy machine, and looks often enough at how full it is.
 	e := external(t, c, ExternalOptions{ActiveTTL: 6 * time.Second})
 	place := 0
 	storetest.Run(t, func(t *testing.T) *storetest.Place {
 		place++
 		prefix := fmt.Sprintf("/places/%03d/", place)
-		watched := neighbours(t, eye, prefix)
+		watched := neighbours(t, client, prefix)
 		t.Cleanup(func() { watched(t) })
 		p := storetest.OnKVBelow(tenant{e}, clock.System(), prefix)
 		p.Seeds = uint64(testwait.Reps(5))
-		p.SetFull = func(full bool) { setAlarm(t, eye, full) }
+		p.SetFull = func(full bool) { setAlarm(t, client, full) }
 		return p
 	})
 }
 
 // neighbours puts keys of others as close to a prefix as can be; what it returns
 // fails the test when one was touched.
-func neighbours(t *testing.T, eye *clientv3.Client, prefix string) func(t *testing.T) {
+func neighbours(t *testing.T, client *clientv3.Client, prefix string) func(t *testing.T) {
 	t.Helper()
 	bare := prefix[:len(prefix)-1]
 	keys := []string{
@@ -122,7 +122,7 @@ func neighbours(t *testing.T, eye *clientv3.Client, prefix string) func(t *testi
 	}
 	revs := map[string]int64{}
 	for _, key := range keys {
-		res, err := eye.Put(t.Context(), key, "somebody else's")
+		res, err := client.Put(t.Context(), key, "somebody else's")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func neighbours(t *testing.T, eye *clientv3.Client, prefix string) func(t *testi
 	return func(t *testing.T) {
 		for _, key := range keys {
 			// The test's own context is over when it cleans up.
-			res, err := eye.Get(eye.Ctx(), key)
+			res, err := client.Get(client.Ctx(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,19 +144,19 @@ func neighbours(t *testing.T, eye *clientv3.Client, prefix string) func(t *testi
 
 // setAlarm raises or disarms the quota alarm, as an operator would who cannot
 // wait for it.
-func setAlarm(t testing.TB, eye *clientv3.Client, raised bool) {
+func setAlarm(t testing.TB, client *clientv3.Client, raised bool) {
 	t.Helper()
 	action := pb.AlarmRequest_DEACTIVATE
 	if raised {
 		action = pb.AlarmRequest_ACTIVATE
 	}
-	members, err := eye.MemberList(eye.Ctx())
+	members, err := client.MemberList(client.Ctx())
 	if err != nil {
 		t.Fatal(err)
 	}
-	care := clientv3.RetryMaintenanceClient(eye, eye.ActiveConnection())
+	care := clientv3.RetryMaintenanceClient(client, client.ActiveConnection())
 	req := &pb.AlarmRequest{MemberID: members.Members[0].ID, Action: action, Alarm: pb.AlarmType_NOSPACE}
-	if _, err := care.Alarm(eye.Ctx(), req); err != nil {
+	if _, err := care.Alarm(client.Ctx(), req); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -104,8 +104,8 @@ func starts(t *testing.T) {
 }
 
 // onEachVersion runs a test on 3.5, 3.6 and 3.7, one after the other, where the outcome
-// depends on etcd. All other tests run on the newest, or on the line in the variable
-// etcdtest.LineEnv.
+// depends on etcd. All other tests run on the newest, or on the version in the variable
+// etcdtest.VersionEnv.
 func onEachVersion(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
 	starts(t)
@@ -114,7 +114,7 @@ func onEachVersion(t *testing.T, test func(t *testing.T, version string)) {
 	}
 }
 
-// sideBySide is onEachLine for tests that mostly wait.
+// sideBySide is onEachVersion for tests that mostly wait: they run in parallel.
 func sideBySide(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
 	onEachVersion(t, func(t *testing.T, version string) {
@@ -123,7 +123,7 @@ func sideBySide(t *testing.T, test func(t *testing.T, version string)) {
 	})
 }
 
-// rounds are fewer on the older lines, unless the run is theirs.
+// rounds are fewer on the older versions, unless VersionEnv chooses one.
 func rounds(version string, full, older int) int {
 	n := testwait.Reps(full)
 	if version != etcdtest.Newest && os.Getenv(etcdtest.VersionEnv) == "" {
@@ -178,11 +178,11 @@ func leaderMovesUnderLoad(t *testing.T, version string) {
 	moves := 0
 	for range rounds(version, 10, 2) {
 		leader := leaderOf(t, c)
-		eye, err := clientv3.New(clientv3.Config{Endpoints: []string{leader.Endpoint()}})
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{leader.Endpoint()}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		members, err := eye.MemberList(t.Context())
+		members, err := client.MemberList(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func leaderMovesUnderLoad(t *testing.T, version string) {
 			if m.Name != leader.Name {
 				moved := make(chan error, 1)
 				go func() {
-					_, err := eye.MoveLeader(t.Context(), m.ID)
+					_, err := client.MoveLeader(t.Context(), m.ID)
 					moved <- err
 				}()
 				s.appendMany(20)
@@ -203,7 +203,7 @@ func leaderMovesUnderLoad(t *testing.T, version string) {
 				break
 			}
 		}
-		_ = eye.Close()
+		_ = client.Close()
 	}
 	if moves == 0 {
 		t.Error("the leader never moved")

@@ -18,8 +18,8 @@ type login struct {
 	password func() (string, error)
 	// turn guards the fields below.
 	turn chan struct{}
-	// known: present is what the cluster gave, which is nothing where it asks
-	// nobody who they are.
+	// known says that present is the cluster's token. A cluster without
+	// authentication gives an empty one.
 	known   bool
 	present string
 }

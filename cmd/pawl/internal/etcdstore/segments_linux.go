@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// segmentPiece is written and synced at once, and followed by a pause of
-	// segmentRest times as long: appends share the disk.
+	// segmentPiece is written and synced at once. A pause of segmentSpare times as long
+	// follows, because appends share the disk.
 	segmentPiece = 256 << 10
 	segmentSpare = 4
 	// zeros is what a segment is called until it is whole. etcd passes over names

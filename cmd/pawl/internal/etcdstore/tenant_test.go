@@ -32,13 +32,13 @@ func TestNeighbourFillsEtcd(t *testing.T) { sideBySide(t, neighbourFillsEtcd) }
 
 func neighbourFillsEtcd(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version, Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})
-	eye := admin(t, c)
+	client := admin(t, c)
 	s := newAppender(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
 	s.appendMany(3)
 	garbage := string(make([]byte, 1<<20))
 	refused := false
 	for i := 0; i < 100 && !refused; i++ {
-		_, err := eye.Put(t.Context(), "/somebody/else", garbage)
+		_, err := client.Put(t.Context(), "/somebody/else", garbage)
 		refused = errors.Is(err, rpctypes.ErrNoSpace) // and not for being slow
 	}
 	if !refused {
@@ -58,14 +58,14 @@ func neighbourFillsEtcd(t *testing.T, version string) {
 		t.Errorf("confirm at the alarm: %v", err)
 	}
 
-	res, err := eye.Get(t.Context(), "/somebody/else", clientv3.WithKeysOnly())
+	res, err := client.Get(t.Context(), "/somebody/else", clientv3.WithKeysOnly())
 	if err == nil {
 		// Physical: else etcd deletes in the background, the file may keep its
 		// size through the defragmenting, and the alarm is raised again.
-		_, err = eye.Compact(t.Context(), res.Header.Revision, clientv3.WithCompactPhysical())
+		_, err = client.Compact(t.Context(), res.Header.Revision, clientv3.WithCompactPhysical())
 	}
 	if err == nil {
-		_, err = eye.Defragment(t.Context(), c.Endpoints()[0])
+		_, err = client.Defragment(t.Context(), c.Endpoints()[0])
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func neighbourFillsEtcd(t *testing.T, version string) {
 	if err := s.log.append(t.Context(), 10); !errors.Is(err, store.ErrFull) {
 		t.Errorf("append before the alarm is disarmed: %v; it is the operator's", err)
 	}
-	if _, err := eye.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}); err != nil {
+	if _, err := client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}); err != nil {
 		t.Fatal(err)
 	}
 	s.appendMany(3)
@@ -86,7 +86,7 @@ func TestCompactionDuringReplayRestartsIt(t *testing.T) { sideBySide(t, somebody
 
 func somebodyCompacts(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version})
-	eye := admin(t, c)
+	client := admin(t, c)
 	s := newAppender(t, external(t, c, ExternalOptions{ActiveTTL: unhurried}))
 	s.appendMany(50)
 	if err := s.log.ten.Resign(t.Context()); err != nil {
@@ -97,9 +97,9 @@ func somebodyCompacts(t *testing.T, version string) {
 		t.Fatal(err)
 	}
 	compact := func() {
-		res, err := eye.Put(t.Context(), "/somebody/else", "x")
+		res, err := client.Put(t.Context(), "/somebody/else", "x")
 		if err == nil {
-			_, err = eye.Compact(t.Context(), res.Header.Revision)
+			_, err = client.Compact(t.Context(), res.Header.Revision)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -154,18 +154,18 @@ func TestOldestRevision(t *testing.T) { sideBySide(t, oldestRevision) }
 
 func oldestRevision(t *testing.T, version string) {
 	c := etcdtest.Start(t, etcdtest.Options{Version: version})
-	eye := admin(t, c)
+	client := admin(t, c)
 	e := external(t, c, ExternalOptions{})
 	l := newMonitor(e)
 	for range 200 {
-		if _, err := eye.Put(t.Context(), "/somebody/else", "x"); err != nil {
+		if _, err := client.Put(t.Context(), "/somebody/else", "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, at := range []int64{0, 2, 3, 77, 199, 200} {
 		want := max(at, 1)
 		if at > 0 {
-			if _, err := eye.Compact(t.Context(), at); err != nil {
+			if _, err := client.Compact(t.Context(), at); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -27,14 +27,14 @@ const (
 	makeRoomGap = 5 * time.Second
 )
 
-// upkeep is what the look-after loop knows.
+// upkeep is the state of the loop of maintain.
 type upkeep struct {
 	*Embedded
 	compacted kvlog.Seen
 	at        clock.Reading
 	written   kvlog.Seen
 	writtenAt clock.Reading
-	// easedAt is when room was last made for, once eased.
+	// roomMadeAt is when room was last made; it is set if roomMade.
 	roomMade   bool
 	roomMadeAt clock.Reading
 }

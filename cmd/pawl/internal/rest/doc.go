@@ -10,17 +10,15 @@
 //     parameter, is refused as invalid rather than ignored;
 //   - numbers of 64 bits are strings, durations are written as Go writes them;
 //   - no clock is read for a trace unless an acquire asks for one;
-//   - an acquire that waits leaves the queue when its connection ends; one with a
-//     request id is passed over from then on, and leaves it when the request has not
-//     been repeated for bounds.PlaceKept. A lease
-//     that was granted to it meanwhile, or whose answer is lost, ends within one
-//     TTL when it has a session of its own; a lease of a session of several is
-//     found again by its request id, if it has one (I8).
+//   - an acquire that waits leaves the queue when its connection ends. With a request
+//     id it keeps its place and is not granted meanwhile; it leaves the queue when the
+//     request is not repeated within bounds.PlaceKept;
+//   - a lease whose answer was lost ends within one TTL when it has a session of its
+//     own. A lease in a session of several is found again by its request id (I8).
 //
-// It does not promise that a browser may talk to it: requests from other
-// origins, and requests for a host that is neither the loopback nor configured,
-// are refused.
+// It does not serve browsers: it refuses requests from other origins, and requests for
+// a host that is neither the loopback nor configured.
 //
-// It decides nothing about leases. Both fronts, this one and the link, call the
-// same methods of the cell.
+// It decides nothing about leases. Both fronts, this one and the link, ask package
+// service.
 package rest

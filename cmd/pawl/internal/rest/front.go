@@ -167,8 +167,8 @@ func (f *front) takeBody(w http.ResponseWriter, r *http.Request, pattern string)
 		return nil, tooLarge(w, most)
 	}
 	ctl := http.NewResponseController(w)
-	// expected is how much may come: one byte more than that tells that it is too
-	// much, where its length is not announced.
+	// expected bounds the bytes of the body. Where the length is not announced it is
+	// one byte more than is allowed, so that a longer body is noticed.
 	expected := int(r.ContentLength)
 	if expected < 0 {
 		expected = most + 1

@@ -45,7 +45,7 @@ func TestRenewalWithATTL(t *testing.T) {
 	if a := c.do("POST", lease, `{"ttl":"10s"}`, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); a.status != 400 {
 		t.Errorf("a body of text: %v", a.body)
 	}
-	// Without a body its type is of no account.
+	// Without a body its type does not matter.
 	if a := c.do("POST", lease, ``, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); a.status != 200 {
 		t.Errorf("no body: %v", a.body)
 	}

@@ -54,13 +54,13 @@ func advertised(d *listeners, o Options) addresses {
 			web, _ = splitAdvertised(o.AdvertiseLink)
 		}
 	}
-	return addresses{reachedAt(d.link, o.AdvertiseLink), reachedAt(d.http, web)}
+	return addresses{advertisedAddress(d.link, o.AdvertiseLink), advertisedAddress(d.http, web)}
 }
 
-// reachedAt is the address at which others reach a listener. told is what the operator
-// advertises; it takes the listener's port unless it has one. If told is empty, a
-// listener on every address is reached by the name of this host.
-func reachedAt(l net.Listener, told string) string {
+// advertisedAddress is the address at which others reach a listener. configured is the
+// address that the operator advertises; without a port it gets the listener's. If
+// configured is empty, a listener on every address is reached by the name of this host.
+func advertisedAddress(l net.Listener, configured string) string {
 	if l == nil {
 		return ""
 	}
@@ -69,8 +69,8 @@ func reachedAt(l net.Listener, told string) string {
 	if err != nil {
 		return a
 	}
-	if told != "" {
-		to, at := splitAdvertised(told)
+	if configured != "" {
+		to, at := splitAdvertised(configured)
 		if at == "" {
 			at = port
 		}

@@ -85,7 +85,7 @@ type wrong struct{ clock.Clock }
 func (wrong) Wall() time.Time { return time.Unix(3600, 0) }
 
 func TestReachedAt(t *testing.T) {
-	if got := reachedAt(nil, ""); got != "" {
+	if got := advertisedAddress(nil, ""); got != "" {
 		t.Errorf("no listener is reached at %q", got)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func TestReachedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if got := reachedAt(l, ""); got != l.Addr().String() {
+	if got := advertisedAddress(l, ""); got != l.Addr().String() {
 		t.Errorf("a listener on the loopback is reached at %q", got)
 	}
 	wide, err := net.Listen("tcp4", "0.0.0.0:0")
@@ -105,7 +105,7 @@ func TestReachedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if host, _, err := net.SplitHostPort(reachedAt(wide, "")); err != nil || host != name {
+	if host, _, err := net.SplitHostPort(advertisedAddress(wide, "")); err != nil || host != name {
 		t.Errorf("a listener on every address is reached at %q (%v)", host, err)
 	}
 }

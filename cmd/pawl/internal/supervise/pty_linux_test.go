@@ -403,8 +403,8 @@ func TestLeaseLostWhileStoppedByCtrlZ(t *testing.T) {
 	}
 }
 
-// Without a shell nobody could continue the run: the kernel would not have let
-// the command be stopped either.
+// Without a shell nobody could continue a stopped run. So Ctrl-Z stops nothing, as the
+// kernel does it for a command that has no shell.
 func TestCtrlZWithoutAShell(t *testing.T) {
 	s := onTerminal(t, spec{Args: front()}, false)
 	s.says("up front=true <nil>")

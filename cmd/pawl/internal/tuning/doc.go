@@ -2,9 +2,8 @@
 // long and mostly waits: the pace of the garbage collector follows the heap, memory of
 // a load that is over goes back to the system, and short sleeps end a little late.
 //
-// It promises nothing but a lower price: a server works the same without it. What the
-// operator has set wins: GOGC, and PAWL_TIMER_SLACK=off.
+// It promises that the operator's settings win: GOGC, and PAWL_TIMER_SLACK=off. It
+// changes only how much a server costs: a server works the same without it.
 //
-// SetTimerSlack begins the program anew, once; it is to be called before anything else
-// was done.
+// SetTimerSlack starts the program again, once. Call it before anything else.
 package tuning

@@ -24,10 +24,10 @@
 //   - The loss is noticed: a later append of its tenure does not land, and a
 //     later Confirm does not succeed. So no two batches of one number are both
 //     acknowledged, except where the store was set back between them.
-//   - No replay would call the log damaged, which only a strange hand can do; and
-//     no server speaks of a roll-back where there was none.
+//   - No replay reports a damaged log, since nothing here damages one. No server
+//     reports a roll-back where there was none.
 //
-// It does not promise anything about snapshots, which here are none, nor about
-// time: a claim is one step and waits for nobody, and every server looks upon
-// itself as the only one, so that none is silenced (kvlog's doc tells of both).
+// It does not promise anything about snapshots, since no world here has one. Nor does
+// it about time: a claim is one step without a wait, and every server runs as the only
+// one, so that no tenure ends in silence (package kvlog explains both).
 package appends

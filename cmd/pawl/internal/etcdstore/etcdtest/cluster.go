@@ -41,7 +41,7 @@ const readyMax = time.Minute
 
 // Options of a cluster. The zero value is a single member of the newest version.
 type Options struct {
-	// Version such as "3.6"; empty: what LineEnv says, or Newest.
+	// Version such as "3.6"; empty: that in VersionEnv, or Newest.
 	Version string
 	// Members; 0: one.
 	Members int
