@@ -3,6 +3,7 @@ package planted
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,42 @@ func TestEveryBugApplies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Every test that is to find a bug is there: a bug whose test was renamed is found by
+// nothing.
+func TestEveryBugNamesATest(t *testing.T) {
+	bugs, err := Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bugs {
+		for _, w := range b.Ways {
+			if w.By != ByTest {
+				continue
+			}
+			name, _, _ := strings.Cut(w.Run, "/")
+			there, err := hasTest(filepath.Join(root, w.Package), regexp.MustCompile(`(?m)^func `+strings.Trim(name, "^$")))
+			if err != nil || !there {
+				t.Errorf("%s: %q names %s in %s, which is not there (%v)", b.at, b.Name, name, w.Package, err)
+			}
+		}
+	}
+}
+
+// hasTest reports whether a test in a folder begins with a line.
+func hasTest(folder string, line *regexp.Regexp) (bool, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return false, err
+		}
+		if line.Match(text) {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 func TestPage(t *testing.T) {
