@@ -8,13 +8,14 @@ import (
 
 const (
 	// BytesMax bounds the bytes of large bodies and messages that one identity with
-	// a name has under way, AllBytesMax those of all together.
-	BytesMax    = 8 << 20
-	AllBytesMax = 64 << 20
+	// a name has under way, AllBytesMax those of all together. Few are enough: reading
+	// more of them at once takes processors from renewals, and finishes none sooner.
+	BytesMax    = 2 << 20
+	AllBytesMax = 16 << 20
 	// DecodingsMax bounds how many of them are decoded at the same time for one
 	// identity with a name, AllDecodingsMax for all together.
-	DecodingsMax    = 2
-	AllDecodingsMax = 16
+	DecodingsMax    = 1
+	AllDecodingsMax = 4
 	// SmallMax is up to how many bytes one is small: it costs no more than the
 	// request that carries it, and waits for nothing.
 	SmallMax = 4 << 10
