@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -112,28 +113,58 @@ func watchLeader(cmd *cobra.Command, servers []string, name string) error {
 	return context.Cause(ctx)
 }
 
-// reportSilence tells a watcher that no server answers, and that one answers again. It
-// does not put a stop of this process down to a server.
+// reportSilence tells a watcher that no server answers, and that one answers again.
 func reportSilence(cmd *cobra.Command, events <-chan pawl.Event) {
-	const ttl = bounds.TTLDefault
-	stops, _ := supervise.WatchStops(ttl) // without it stops are not told from outages
+	stops, _ := supervise.WatchStops(bounds.TTLDefault) // without it stops are not told from outages
 	defer stops.Stop()
-	say := func(line string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line) }
+	tellSilence(events, bounds.TTLDefault, stops.Last, func(line string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
+	})
+}
+
+// tellSilence is reportSilence with a TTL. It does not put a stop of this process down
+// to a server. But no event comes of a server that then answers no more:
+//
+//  1. This process is stopped, and the server with it, or the network.
+//  2. It goes on, and its client reports that half of its time has gone by.
+//  3. So much time again after the stop no server has answered: now that is said.
+func tellSilence(events <-chan pawl.Event, ttl time.Duration, stopped func() (length, ago time.Duration), say func(string)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var again <-chan struct{} // when a silence after a stop is a server's
+	var why error
 	warned := false
-	for e := range events {
-		switch e.Kind {
-		case pawl.Jeopardy:
-			silent := ttl - e.Remaining
-			if length, ago := stops.Last(); length > 0 && ago < silent || errors.Is(e.Err, pawl.ErrDenied) {
-				continue
+	warn := func(silent time.Duration) {
+		again, warned = nil, true
+		say(runner.Silence(ttl-silent, why) + "; what was printed last may have changed")
+	}
+	for {
+		select {
+		case e, open := <-events:
+			switch {
+			case !open:
+				return
+			case e.Kind == pawl.Jeopardy && !errors.Is(e.Err, pawl.ErrDenied):
+				silent := ttl - e.Remaining
+				why = e.Err
+				if length, ago := stopped(); length > 0 && ago < silent {
+					again = client.After(ctx, ttl/2-ago)
+				} else {
+					warn(silent)
+				}
+			case e.Kind == pawl.Safe:
+				if warned {
+					say("a server answers again")
+				}
+				again, warned = nil, false
 			}
-			warned = true
-			say(runner.Silence(silent, e.Err) + "; what was printed last may have changed")
-		case pawl.Safe:
-			if warned {
-				say("a server answers again")
+		case <-again:
+			// There was a stop. It may have been stopped once more meanwhile.
+			if _, ago := stopped(); ago < ttl/2 {
+				again = client.After(ctx, ttl/2-ago)
+			} else {
+				warn(ago)
 			}
-			warned = false
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -282,6 +284,71 @@ func TestStoppedWaiterSaysSo(t *testing.T) {
 	}
 	contains(t, said.String(), "the place in the queue is lost (pawl run itself was stopped for ")
 	if strings.Contains(said.String(), "no server has answered") || strings.Contains(said.String(), "answers again") {
+		t.Errorf("it says\n%s", said.String())
+	}
+}
+
+// A leader without a command that is stopped for too long says so.
+func TestStoppedLeaderSaysSo(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	cmd := s.command("elect", "a", "--ttl", "2s")
+	var said growing
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	holders := func(n int) {
+		t.Helper()
+		testwait.Until(t, bound, "so many holders", func() bool { return len(s.show("a").Holders) == n })
+	}
+	holders(1)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	holders(0)
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its code tells
+	if code := shellCode(cmd.ProcessState); code != exitLost {
+		t.Errorf("it ended with %d", code)
+	}
+	contains(t, said.String(), "lease lost: ", "; pawl elect itself was stopped for ")
+}
+
+// A stop that did no harm is not what a place in the queue was lost for:
+//
+//  1. A waiter is stopped, and goes on. Its renewals are answered.
+//  2. The server forgets its session.
+func TestHarmlessStopIsNotBlamed(t *testing.T) {
+	s := serve(t, "--store", "memory")
+	s.acquire("a", "--ttl", "1h", "--label", "somebody")
+	cmd := s.command("run", "a", "--ttl", "6s", "--", "true")
+	var said growing
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.waits("a", 1)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	passes := func(d time.Duration) {
+		from := clock.Boottime()
+		testwait.Until(t, bound, "the time passes", func() bool { return clock.Boottime() > from+d })
+	}
+	passes(1500 * time.Millisecond)
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	passes(1500 * time.Millisecond) // a renewal is answered
+	s.kill()
+	serve(t, "--store", "memory", "--listen", s.link)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	contains(t, said.String(), "the place in the queue is lost (lease lost: the server no longer has it)")
+	if strings.Contains(said.String(), "was stopped") {
 		t.Errorf("it says\n%s", said.String())
 	}
 }

@@ -42,7 +42,7 @@ const (
 // Install makes the guard's tables where they are missing. It may be run at
 // every start, by many processes at once: while another transaction writes, for
 // example another Install, it tries again for up to 5 s, also without a busy timeout.
-// Then it fails with [ErrBusy].
+// Then it fails with [ErrBusy]. A longer busy timeout may make the last try end later.
 func (g Guard) Install(ctx context.Context) error {
 	giveUp := time.NewTimer(installMax) //tidy:clock how often Install tries decides nothing
 	defer giveUp.Stop()

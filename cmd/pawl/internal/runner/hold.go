@@ -3,6 +3,8 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 
 	"github.com/pawlproject/pawl"
@@ -46,5 +48,9 @@ func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcom
 	case sig != 0 && lease.Remaining() > 0:
 		return supervise.Interrupted(sig), nil
 	}
-	return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), cmp.Or(context.Cause(lease.Context()), pawl.ErrLost)
+	why := cmp.Or(context.Cause(lease.Context()), pawl.ErrLost)
+	if stop := r.heard.overslept(); stop != "" && errors.Is(why, pawl.ErrLost) {
+		why = fmt.Errorf("%w; %s", why, stop)
+	}
+	return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), why
 }

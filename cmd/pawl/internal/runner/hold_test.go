@@ -35,6 +35,7 @@ func TestElectFrozenPastItsTerm(t *testing.T) {
 			signals := make(chan os.Signal, 1)
 			signals <- syscall.SIGTERM
 			r := &running{Options: &Options{Name: "svc", Election: true}, signals: signals}
+			r.heard = &renewals{running: r}
 			if o, err := r.hold(t.Context(), l); o.Code != exit.CodeLost || err == nil {
 				t.Fatalf("it ended with %+v, %v", o, err)
 			}

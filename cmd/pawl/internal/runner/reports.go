@@ -125,7 +125,7 @@ func (h *renewals) remaining() (left time.Duration, ok bool) {
 
 func (h *renewals) watch(events <-chan pawl.Event) {
 	over, toHolder := "", false // what is said when all is well again, and to whom
-	lost := false
+	lost, silent := false, false
 	for e := range events {
 		now, held := h.remaining()
 		switch e.Kind {
@@ -134,7 +134,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 				h.last.Store(&e.Err)
 			}
 			stop := h.stopped(h.TTL.Value - e.Remaining)
-			toHolder = held
+			toHolder, silent = held, true
 			switch {
 			case !held && errors.Is(e.Err, pawl.ErrDenied):
 				// The wait ends with it, or the next attempt has another credential.
@@ -158,8 +158,11 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 		case pawl.Lost:
 			if !held {
 				over, toHolder, lost = "a server answers again", false, true
-				why := exit.Text(e.Err)
-				if stop := h.stopped(h.TTL.Value); stop != "" {
+				why, stop := exit.Text(e.Err), h.overslept()
+				if silent {
+					stop = h.stopped(h.TTL.Value)
+				}
+				if stop != "" {
 					over, why = "", stop
 				}
 				h.notice("the place in the queue is lost (" + why + "); the next one is taken when a server answers")
@@ -175,7 +178,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 				default:
 				}
 			}
-			over, lost = "", false
+			over, lost, silent = "", false, false
 		}
 	}
 }
@@ -230,6 +233,17 @@ func (h *renewals) stopped(silent time.Duration) string {
 		return ""
 	case ago > h.TTL.Value/6:
 		return fmt.Sprintf("%s, and no server has answered a renewal for %v since", h.stop(length), output.Duration(ago))
+	}
+	return h.stop(length)
+}
+
+// overslept says that this process itself was stopped just now, for so long that this
+// alone has cost it the session. After a shorter stop a renewal may have been answered,
+// and the session have ended for another reason.
+func (h *renewals) overslept() string {
+	length, ago := h.stops.Last()
+	if length < h.TTL.Value*3/4 || ago > h.TTL.Value/6 {
+		return ""
 	}
 	return h.stop(length)
 }
