@@ -147,7 +147,7 @@ is given is taken as meant. Claiming again does no harm.
 			if asJSON {
 				return output.JSON(cmd.OutOrStdout(), markOf(l, f.Token, f.Cell))
 			}
-			return output.Table(cmd.OutOrStdout(), [][]string{{l.String(), "is claimed with token " + f.Token.String() + " of cell " + output.Text(f.Cell)}})
+			return output.Table(cmd.OutOrStdout(), [][]string{{l.String() + " is claimed with token " + f.Token.String() + " of cell " + output.Text(f.Cell)}})
 		})
 	}
 	return cmd

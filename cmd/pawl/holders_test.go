@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"syscall"
 	"testing"
 	"time"
 
@@ -108,9 +107,7 @@ func TestDoRunsNothingWithoutLease(t *testing.T) {
 	}
 	run("held", "held")
 	run("no name", "")
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, s.cmd.Process)
 	run("a server that is stopped", "free")
 	s.kill()
 	run("no server", "free")

@@ -146,6 +146,26 @@ type served struct {
 	ready, ended chan struct{}
 }
 
+// sigstop stops a child by SIGSTOP and returns when it is stopped: the signal alone says
+// nothing of when that is.
+func sigstop(t testing.TB, p *os.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			t.Fatalf("process %d is to be stopped: %v, %v", p.Pid, status, err)
+		}
+		return
+	}
+}
+
 // launch starts a server on free ports and returns when its process is there.
 func launch(t testing.TB, args ...string) *served {
 	t.Helper()

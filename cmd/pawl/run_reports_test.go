@@ -158,9 +158,7 @@ func TestWaitingRunReportsUnreachableServer(t *testing.T) {
 		l := s.acquire("a", "--ttl", "1h", "--label", "somebody")
 		says, end := startReading(t, s, command, "a", "--ttl", "2s", "--", "true")
 		s.waits("a", 1)
-		if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		sigstop(t, s.cmd.Process)
 		says("pawl " + command + ": no server has answered a renewal for ")
 		says("the place in the queue is lost in ")
 		says("the place in the queue is lost (")
@@ -192,9 +190,7 @@ func TestWatcherReportsUnreachableServer(t *testing.T) {
 		testwait.Until(t, bound, "it says "+part, func() bool { return strings.Contains(of.String(), part) })
 	}
 	says(&out, `{"name":"a"}`)
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, s.cmd.Process)
 	says(&said, "pawl leader: no server has answered a renewal for ")
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -241,9 +237,7 @@ func startUnder(t *testing.T, s *served, args ...string) (run *exec.Cmd, said *g
 func TestStoppedRunSaysSo(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	run, said, command := startUnder(t, s, "--ttl", "2s")
-	if err := run.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, run.Process)
 	testwait.Until(t, bound, "the command ends", func() bool { return syscall.Kill(command, 0) == syscall.ESRCH })
 	if err := run.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -270,9 +264,7 @@ func TestStoppedWaiterSaysSo(t *testing.T) {
 	}
 	s.waits("a", 1)
 	testwait.Until(t, bound, "it says for whom", func() bool { return strings.Contains(said.String(), "waiting: a is held") })
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, cmd.Process)
 	s.waits("a", 0)
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -302,9 +294,7 @@ func TestStoppedLeaderSaysSo(t *testing.T) {
 		testwait.Until(t, bound, "so many holders", func() bool { return len(s.show("a").Holders) == n })
 	}
 	holders(1)
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, cmd.Process)
 	holders(0)
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -330,9 +320,7 @@ func TestHarmlessStopIsNotBlamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.waits("a", 1)
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, cmd.Process)
 	passes := func(d time.Duration) {
 		from := clock.Boottime()
 		testwait.Until(t, bound, "the time passes", func() bool { return clock.Boottime() > from+d })
@@ -419,9 +407,7 @@ func TestRunReportsFailedRenewals(t *testing.T) {
 		t.Fatal(err)
 	}
 	testwait.Until(t, bound, "the lease is held", func() bool { return len(s.show("a").Holders) == 1 })
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, s.cmd.Process)
 	testwait.Until(t, bound, "it warns", func() bool {
 		return strings.Contains(said.String(), "unless that changes, the command is asked to end in")
 	})

@@ -153,9 +153,7 @@ func TestBreakWhileRunIsStoppedOverridesExitCode(t *testing.T) {
 			t.Fatal(err)
 		}
 		child := childOf(t, cmd.Process.Pid, "cat")
-		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		sigstop(t, cmd.Process)
 		s.want(0, "break", "a", "--token", s.show("a").Holders[0].FencingToken, "--reason", "host burnt down", "--now")
 		hold.Close()
 		testwait.Until(t, bound, "the command ends", func() bool { return syscall.Kill(child, 0) != nil })
@@ -326,9 +324,7 @@ func TestRunEndsItsCommandWithItsLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	childOf(t, cmd.Process.Pid, "sleep")
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sigstop(t, s.cmd.Process)
 	_ = cmd.Wait() // its code tells
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
