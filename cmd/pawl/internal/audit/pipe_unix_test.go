@@ -37,7 +37,9 @@ func TestUnreadPipeBlocksNeitherStartNorClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := func() { l.Record(access.AuditRecord{Verb: "break", Outcome: "ended", Reason: strings.Repeat("x", textMax)}) }
+	record := func() {
+		l.Record(access.AuditRecord{Verb: "break", Outcome: "ended", Reason: strings.Repeat("x", textMax)})
+	}
 	for range 1024 {
 		record()
 	}
