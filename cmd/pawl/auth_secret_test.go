@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -53,13 +54,13 @@ func TestNoSecretIsPrinted(t *testing.T) {
 			{"status", "--servers", "203.0.113.1:7420", "--ca", f.ca, "--help"},
 			{"nonsense"},
 		} {
-			for _, by := range []string{credentialEnv, credentialEnv + fileSuffix} {
+			for _, by := range []string{client.CredentialEnv, client.CredentialEnv + client.FileSuffix} {
 				value := f.credential(who)
-				if by == credentialEnv {
+				if by == client.CredentialEnv {
 					value = f.secret(who)
 				}
 				cmd := f.command(args...)
-				cmd.Env = append(cmd.Env, caEnv+"="+f.ca, by+"="+value)
+				cmd.Env = append(cmd.Env, client.CAEnv+"="+f.ca, by+"="+value)
 				r := finish(t, cmd)
 				printed.WriteString(r.stdout + r.stderr)
 				// Without TLS, to somebody else.
@@ -117,7 +118,7 @@ func TestCommandDoesNotInheritCredential(t *testing.T) {
 	for _, contain := range []string{"processes", "auto"} {
 		cmd := f.command("run", "a/1", "--contain", contain, "--", "sh", "-c",
 			`tr '\0' '\n' </proc/self/environ; for p in $$ $PPID; do tr '\0' '\n' </proc/$p/environ; tr '\0' '\n' </proc/$p/cmdline; done`)
-		cmd.Env = append(cmd.Env, caEnv+"="+f.ca, credentialEnv+"="+f.secret("a"), keyEnv+"=", "MARK=here")
+		cmd.Env = append(cmd.Env, client.CAEnv+"="+f.ca, client.CredentialEnv+"="+f.secret("a"), client.KeyEnv+"=", "MARK=here")
 		r := finish(t, cmd)
 		if r.code != 0 {
 			t.Fatalf("ended with %d\n%s", r.code, r.stderr)
@@ -125,7 +126,7 @@ func TestCommandDoesNotInheritCredential(t *testing.T) {
 		if strings.Count(r.stdout, "MARK=here") < 3 {
 			t.Errorf("too little was looked at:\n%s", r.stdout)
 		}
-		if strings.Contains(r.stdout, f.secret("a")) || strings.Contains(r.stdout, credentialEnv+"=") {
+		if strings.Contains(r.stdout, f.secret("a")) || strings.Contains(r.stdout, client.CredentialEnv+"=") {
 			t.Errorf("the credential is in\n%s", r.stdout)
 		}
 	}
@@ -137,7 +138,7 @@ func TestCredentialNeedsTLS(t *testing.T) {
 	secret := "pawl_" + strings.Repeat("x", 40)
 	for _, args := range [][]string{{"status"}, {"run", "a", "--", "true"}, {"leader", "a", "--watch"}} {
 		cmd := command(t, append(args[:1:1], append([]string{"--servers", "203.0.113.1:7420"}, args[1:]...)...)...)
-		cmd.Env = append(cmd.Env, credentialEnv+"="+secret)
+		cmd.Env = append(cmd.Env, client.CredentialEnv+"="+secret)
 		r := finish(t, cmd)
 		if r.code != 64 || !strings.Contains(r.stderr, "over TLS or on this machine alone") || strings.Contains(r.stderr, secret) {
 			t.Errorf("%q ended with %d: %s", args, r.code, r.stderr)
@@ -145,14 +146,14 @@ func TestCredentialNeedsTLS(t *testing.T) {
 	}
 	want(t, 64, "status", "--credential", secret)
 	for name, env := range map[string][]string{
-		"twice":            {credentialEnv + "=" + secret, credentialEnv + fileSuffix + "=/dev/null"},
-		"an empty file":    {credentialEnv + fileSuffix + "=/dev/null"},
-		"no file":          {credentialEnv + fileSuffix + "=/nonexistent"},
-		"a blank in it":    {credentialEnv + "=a b"},
-		"a lone key":       {keyEnv + "=/dev/null", caEnv + "=system"},
-		"no authorities":   {certEnv + "=c", keyEnv + "=k"},
-		"authorities gone": {caEnv + "=/nonexistent"},
-		"both of one":      {caEnv + "=system", caEnv + fileSuffix + "=/dev/null"},
+		"twice":            {client.CredentialEnv + "=" + secret, client.CredentialEnv + client.FileSuffix + "=/dev/null"},
+		"an empty file":    {client.CredentialEnv + client.FileSuffix + "=/dev/null"},
+		"no file":          {client.CredentialEnv + client.FileSuffix + "=/nonexistent"},
+		"a blank in it":    {client.CredentialEnv + "=a b"},
+		"a lone key":       {client.KeyEnv + "=/dev/null", client.CAEnv + "=system"},
+		"no authorities":   {client.CertEnv + "=c", client.KeyEnv + "=k"},
+		"authorities gone": {client.CAEnv + "=/nonexistent"},
+		"both of one":      {client.CAEnv + "=system", client.CAEnv + client.FileSuffix + "=/dev/null"},
 	} {
 		cmd := command(t, "status")
 		cmd.Env = append(cmd.Env, env...)
@@ -167,7 +168,7 @@ func TestCertificatesFromTheEnvironment(t *testing.T) {
 	f := newFortress(t)
 	cert, key := f.clients.Issue("x", nil, "machine.example")
 	cmd := f.command("run", "m/1", "--", "env")
-	cmd.Env = append(cmd.Env, caEnv+"="+f.read(f.ca), certEnv+"="+f.read(cert), keyEnv+"="+f.read(key))
+	cmd.Env = append(cmd.Env, client.CAEnv+"="+f.read(f.ca), client.CertEnv+"="+f.read(cert), client.KeyEnv+"="+f.read(key))
 	r := finish(t, cmd)
 	if r.code != 0 || strings.Contains(r.stdout, "PRIVATE KEY") {
 		t.Errorf("ended with %d\n%s\n%s", r.code, r.stdout, r.stderr)
@@ -182,7 +183,7 @@ func TestReplacedCredentialKeepsLease(t *testing.T) {
 	_, end := f.under("a", "a/kept", "--ttl", "1m")
 	old := f.secret("a")
 	cmd := f.command("run", "a/dead", "--ttl", "5s", "--", "sleep", "1000")
-	cmd.Env = append(cmd.Env, caEnv+"="+f.ca, credentialEnv+"="+old)
+	cmd.Env = append(cmd.Env, client.CAEnv+"="+f.ca, client.CredentialEnv+"="+old)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

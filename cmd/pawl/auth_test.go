@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
 	"github.com/pawlproject/pawl/internal/testcert"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -96,9 +97,9 @@ func newFortressBy(t testing.TB, start func(t testing.TB, args ...string) *serve
 func (f *fortress) as(who string, args ...string) result {
 	f.t.Helper()
 	cmd := f.command(args...)
-	cmd.Env = append(cmd.Env, caEnv+"="+f.ca)
+	cmd.Env = append(cmd.Env, client.CAEnv+"="+f.ca)
 	if who != "" {
-		cmd.Env = append(cmd.Env, credentialEnv+fileSuffix+"="+f.credential(who))
+		cmd.Env = append(cmd.Env, client.CredentialEnv+client.FileSuffix+"="+f.credential(who))
 	}
 	return finish(f.t, cmd)
 }
@@ -241,7 +242,7 @@ func TestAuthFileIsReloaded(t *testing.T) {
 	// An identity that is no longer named loses what it holds by its TTL at the latest,
 	// and is not let in again.
 	cmd := f.command("run", "a/3", "--ttl", "3s", "--", "sleep", "300")
-	cmd.Env = append(cmd.Env, caEnv+"="+f.ca, credentialEnv+"="+f.secret("a"))
+	cmd.Env = append(cmd.Env, client.CAEnv+"="+f.ca, client.CredentialEnv+"="+f.secret("a"))
 	running := make(chan result, 1)
 	go func() { running <- finish(t, cmd) }()
 	testwait.Until(t, bound, "a/3 is held", func() bool { return strings.Contains(f.must(0, "eye", "ls").stdout, "a/3") })
@@ -260,7 +261,7 @@ func TestAuthFileIsReloaded(t *testing.T) {
 	// one with what it holds.
 	stop := filepath.Join(f.dir, "stop")
 	cmd = f.command("run", "a/6", "--ttl", "20s", "--", "sh", "-c", "until [ -e "+stop+" ]; do sleep 0.05; done")
-	cmd.Env = append(cmd.Env, caEnv+"="+f.ca, credentialEnv+"="+f.secret("a"))
+	cmd.Env = append(cmd.Env, client.CAEnv+"="+f.ca, client.CredentialEnv+"="+f.secret("a"))
 	go func() { running <- finish(t, cmd) }()
 	testwait.Until(t, bound, "a/6 is held", func() bool { return strings.Contains(f.must(0, "eye", "ls").stdout, "a/6") })
 	attached := func() int { return strings.Count(f.read(f.audit), `"verb":"attach"`) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
@@ -19,7 +21,7 @@ func TestLeaseByCommands(t *testing.T) {
 	if l.Name != "orders/7" || l.TTL != "1h0m0s" || l.Lease == "" || l.Session == "" || l.Fence != l.FencingToken {
 		t.Errorf("acquire printed %+v", l)
 	}
-	held := s.want(exitNotAcquired, "acquire", "orders/7")
+	held := s.want(exit.CodeNotAcquired, "acquire", "orders/7")
 	contains(t, held.stderr, `pawl acquire: orders/7 is held by "a label"`, "token "+l.FencingToken, "since ", "expires in ")
 	if held.stdout != "" {
 		t.Errorf("a refusal printed %q", held.stdout)
@@ -55,7 +57,7 @@ func TestLeaseByCommands(t *testing.T) {
 		t.Errorf("release said %+v", r)
 	}
 	for _, verb := range []string{"release", "renew"} {
-		contains(t, s.want(exitLost, verb, l.Lease).stderr, "pawl "+verb+": no such lease")
+		contains(t, s.want(exit.CodeLost, verb, l.Lease).stderr, "pawl "+verb+": no such lease")
 	}
 	contains(t, s.want(0, "show", "orders/7").stdout, "orders/7 is free")
 	if r := s.want(0, "ls", "--json"); r.stdout != "" {
@@ -82,7 +84,7 @@ func TestRepeatedAcquireFindsItsLease(t *testing.T) {
 func TestBreakByCommand(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	l := s.acquire("a", "--ttl", "1h")
-	contains(t, s.want(exitOther, "break", "a", "--token", "1", "--reason", "r").stderr,
+	contains(t, s.want(exit.CodeOther, "break", "a", "--token", "1", "--reason", "r").stderr,
 		`"a" is held under another token than 1; see "pawl show a"`)
 	contains(t, s.want(0, "break", "a", "--token", l.FencingToken, "--reason", "r").stdout, "asked to let go")
 	if h := s.show("a").Holders; len(h) != 1 || !h[0].Breaking {
@@ -90,12 +92,12 @@ func TestBreakByCommand(t *testing.T) {
 	}
 	contains(t, s.want(0, "break", "a", "--token", l.FencingToken, "--reason", "r", "--now").stdout, "has ended")
 	next := s.acquire("a", "--ttl", "1h")
-	s.want(exitOther, "break", "a", "--token", l.FencingToken, "--reason", "r", "--now")
+	s.want(exit.CodeOther, "break", "a", "--token", l.FencingToken, "--reason", "r", "--now")
 	if h := s.show("a").Holders; len(h) != 1 || h[0].FencingToken != next.FencingToken {
 		t.Errorf("a late break hit %+v", h)
 	}
 	s.want(0, "release", next.Lease)
-	contains(t, s.want(exitOther, "break", "a", "--token", next.FencingToken, "--reason", "r").stderr, "free")
+	contains(t, s.want(exit.CodeOther, "break", "a", "--token", next.FencingToken, "--reason", "r").stderr, "free")
 }
 
 func TestUsageOfCommands(t *testing.T) {
@@ -139,7 +141,7 @@ func TestUsageOfCommands(t *testing.T) {
 		{[]string{"break", "a", "--token", "1"}, "--reason is missing"},
 		{[]string{"demo", "zombie", "--ttl", "1m"}, "1s to 10s"},
 	} {
-		r := want(t, exitUsage, tc.args...)
+		r := want(t, exit.CodeUsage, tc.args...)
 		contains(t, r.stderr, "pawl", tc.says)
 		if r.stdout != "" {
 			t.Errorf("%q printed %q", tc.args, r.stdout)
@@ -170,7 +172,7 @@ func TestHelpBeginsWithTheDemo(t *testing.T) {
 func TestWaitMeansTheSameEverywhere(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("a", "--ttl", "1h")
-	for wait, code := range map[string]int{"": exitNotAcquired, "0s": exitNotAcquired, "-1ns": exitUsage, "1ms": exitNotAcquired} {
+	for wait, code := range map[string]int{"": exit.CodeNotAcquired, "0s": exit.CodeNotAcquired, "-1ns": exit.CodeUsage, "1ms": exit.CodeNotAcquired} {
 		var args []string
 		body := `{"name":"a"}`
 		if wait != "" {
@@ -181,7 +183,7 @@ func TestWaitMeansTheSameEverywhere(t *testing.T) {
 			s.want(code, append(append([]string{"run", "a"}, args...), "--", "true")...)
 		}
 		status, text := s.post("/v1/leases", body)
-		if expected := map[int]int{exitNotAcquired: 409, exitUsage: 400}[code]; status != expected {
+		if expected := map[int]int{exit.CodeNotAcquired: 409, exit.CodeUsage: 400}[code]; status != expected {
 			t.Errorf("wait %q over HTTP: %d %s", wait, status, text)
 		}
 	}
@@ -208,9 +210,9 @@ func TestNamesByCommand(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "a\nb", "\x7f", "\xff", "\u0085", strings.Repeat("n", bounds.NameMax+1)} {
-		s.want(exitUsage, "acquire", "--", name)
-		s.want(exitUsage, "show", "--", name)
-		s.want(exitUsage, "run", name, "--", "true")
+		s.want(exit.CodeUsage, "acquire", "--", name)
+		s.want(exit.CodeUsage, "show", "--", name)
+		s.want(exit.CodeUsage, "run", name, "--", "true")
 	}
 	// What a terminal would obey does not reach it.
 	s.acquire("b", "--label", "\x1b[31mred\r", "--ttl", "1h")
@@ -250,11 +252,11 @@ func TestServersAreTriedInTurn(t *testing.T) {
 		want(t, 0, "ls", "--servers", list)
 	}
 	cmd := command(t, "ls")
-	cmd.Env = append(cmd.Env, serversEnv+"="+nobody+","+s.link)
+	cmd.Env = append(cmd.Env, client.ServersEnv+"="+nobody+","+s.link)
 	if r := finish(t, cmd); r.code != 0 {
 		t.Errorf("%+v", r)
 	}
-	r := want(t, exitUnavailable, "ls", "--servers", nobody)
+	r := want(t, exit.CodeUnavailable, "ls", "--servers", nobody)
 	contains(t, r.stderr, "no server answers at", "connection refused", "pawl serve")
 }
 
@@ -275,7 +277,7 @@ func TestUnreachableServerGrantsNothing(t *testing.T) {
 		for _, args := range [][]string{{"run", "a", "-n", "--", "echo", "ran"}, {"acquire", "a"}} {
 			t.Run(args[0]+" "+servers, func(t *testing.T) {
 				t.Parallel() // each waits for a server that may be taking over
-				r := want(t, exitUnavailable, append([]string{args[0], "--servers", servers}, args[1:]...)...)
+				r := want(t, exit.CodeUnavailable, append([]string{args[0], "--servers", servers}, args[1:]...)...)
 				if r.stdout != "" {
 					t.Errorf("it printed %q", r.stdout)
 				}

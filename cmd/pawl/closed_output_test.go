@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -32,7 +34,7 @@ func TestServerSurvivesClosedLogPipe(t *testing.T) {
 	}
 	ask := func(args ...string) result {
 		cmd := command(t, args...)
-		cmd.Env = append(cmd.Env, serversEnv+"="+at)
+		cmd.Env = append(cmd.Env, client.ServersEnv+"="+at)
 		return finish(t, cmd)
 	}
 	testwait.Until(t, bound, "it serves", func() bool { return ask("acquire", "a", "--wait", "1s", "-q").code == 0 })
@@ -128,7 +130,7 @@ func TestClosedStdoutEndsCommandBySIGPIPE(t *testing.T) {
 	cmd := s.command("acquire", "a")
 	cmd.Stderr = unreadPipe(t)
 	_ = cmd.Run() // its state tells
-	if code := shellCode(cmd.ProcessState); code != exitNotAcquired {
+	if code := shellCode(cmd.ProcessState); code != exit.CodeNotAcquired {
 		t.Errorf("acquire ended by %v", cmd.ProcessState)
 	}
 }
@@ -139,7 +141,7 @@ func TestElectResignsWhenStdoutIsClosed(t *testing.T) {
 	cmd := s.command("elect", "svc", "--ttl", "1h")
 	cmd.Stdout = unreadPipe(t)
 	_ = cmd.Run() // its state tells
-	if code := shellCode(cmd.ProcessState); code != exitOther {
+	if code := shellCode(cmd.ProcessState); code != exit.CodeOther {
 		t.Errorf("it ended by %v", cmd.ProcessState)
 	}
 	if n := len(s.show("svc").Holders); n != 0 {

@@ -11,6 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testcert"
 )
 
@@ -59,10 +61,10 @@ func TestDeployedConfiguration(t *testing.T) {
 	f := &fortress{dir: dir, ca: ca.File, auth: filepath.Join(dir, "auth.yaml"), audit: filepath.Join(dir, "audit.log")}
 	f.served = serve(t, "--config", writeFile(t, "pawl.yaml", config))
 	f.must(0, "billing", "acquire", "billing/7", "--ttl", "1m")
-	f.must(exitDenied, "billing", "acquire", "other/7")
+	f.must(exit.CodeDenied, "billing", "acquire", "other/7")
 	contains(t, f.must(0, "ops", "status").stdout, "locks.example:", "leases         1", "TLS, callers prove who they are")
 	f.must(0, "metrics", "ls")
-	f.must(exitDenied, "metrics", "acquire", "billing/8")
+	f.must(exit.CodeDenied, "metrics", "acquire", "billing/8")
 	f.audited(`"names":["billing/7"]`, `"outcome":"granted"`)
 	if _, err := os.Stat(filepath.Join(dir, "lib", "node")); err != nil {
 		t.Error(err)
@@ -84,7 +86,7 @@ func TestDeployedUnitAndImage(t *testing.T) {
 	if list := `["` + strings.Join(started, `", "`) + `"]`; said(image, "CMD ") != list {
 		t.Errorf("the unit starts %q, the image %s", started, said(image, "CMD "))
 	}
-	if codes := said(unit, "RestartPreventExitStatus="); codes != fmt.Sprintf("%d %d", exitUsage, exitData) {
+	if codes := said(unit, "RestartPreventExitStatus="); codes != fmt.Sprintf("%d %d", exit.CodeUsage, exit.CodeData) {
 		t.Errorf("the unit gives up at %s", codes)
 	}
 	if said(unit, "Type=") != "notify" {
@@ -94,7 +96,7 @@ func TestDeployedUnitAndImage(t *testing.T) {
 	if n, err := strconv.Atoi(said(unit, "LimitNOFILE=")); err != nil || n < 3*65_536 {
 		t.Errorf("the unit allows %d files: %v", n, err)
 	}
-	for _, name := range []string{serversEnv, caEnv + fileSuffix, credentialEnv + fileSuffix} {
+	for _, name := range []string{client.ServersEnv, client.CAEnv + client.FileSuffix, client.CredentialEnv + client.FileSuffix} {
 		if !strings.Contains(image, " "+name+"=") {
 			t.Errorf("the image does not tell `pawl status` its %s", name)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 )
 
 // docs/cli.md lists the commands and the exit codes that there are.
@@ -28,7 +30,7 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	if !slices.Equal(documented, there) {
 		t.Errorf("documented are\n%q, there are\n%q", documented, there)
 	}
-	for _, code := range []int{exitOther, exitUsage, exitData, exitUnavailable, exitLost, exitNotAcquired, exitDenied} {
+	for _, code := range []int{exit.CodeOther, exit.CodeUsage, exit.CodeData, exit.CodeUnavailable, exit.CodeLost, exit.CodeNotAcquired, exit.CodeDenied} {
 		if !regexp.MustCompile(`(?m)^\| ` + strconv.Itoa(code) + ` \|`).Match(text) {
 			t.Errorf("the exit code %d is not documented", code)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -99,7 +100,7 @@ func TestElectionByCommand(t *testing.T) {
 	}
 	second := s.speaking("elect", "svc", "--value", "10.0.0.2:80", "--label", "second")
 	s.waits("svc", 1)
-	s.want(exitNotAcquired, "elect", "svc", "--wait", "0s")
+	s.want(exit.CodeNotAcquired, "elect", "svc", "--wait", "0s")
 	s.want(3, "elect", "svc", "--wait", "1ms", "-E", "3", "--", "true")
 	if code := first.ends(syscall.SIGTERM); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("the first leader ended with %d", code)
@@ -113,7 +114,7 @@ func TestElectionByCommand(t *testing.T) {
 	}
 	// A leader that is broken stops, and says so.
 	s.want(0, "break", "svc", "--token", next.FencingToken, "--reason", "moving on")
-	if code := second.wait(); code != exitLost {
+	if code := second.wait(); code != exit.CodeLost {
 		t.Errorf("the broken leader ended with %d", code)
 	}
 	for watch.line() != `{"name":"svc"}` {
@@ -140,7 +141,7 @@ func TestElectRunsACommandForItsTerm(t *testing.T) {
 		t.Errorf("the leader is %+v", l)
 	}
 	s.want(0, "break", "svc", "--token", l.FencingToken, "--reason", "r", "--now")
-	if code := leading.wait(); code != exitLost {
+	if code := leading.wait(); code != exit.CodeLost {
 		t.Errorf("it ended with %d", code)
 	}
 }
@@ -148,7 +149,7 @@ func TestElectRunsACommandForItsTerm(t *testing.T) {
 func TestElectRefusesInvalidFlags(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
-	contains(t, s.want(exitUsage, "elect", "gpu", "--", "true").stderr, "2 slots")
+	contains(t, s.want(exit.CodeUsage, "elect", "gpu", "--", "true").stderr, "2 slots")
 	for _, args := range [][]string{
 		{"elect"},
 		{"elect", "a", "b"},
@@ -164,12 +165,12 @@ func TestElectRefusesInvalidFlags(t *testing.T) {
 		{"leader", "a", "b"},
 		{"leader", "a\n", "--watch"},
 	} {
-		if r := want(t, exitUsage, args...); r.stdout != "" {
+		if r := want(t, exit.CodeUsage, args...); r.stdout != "" {
 			t.Errorf("%q printed %q", args, r.stdout)
 		}
 	}
-	want(t, exitUnavailable, "leader", "a", "--servers", closedPort(t))
-	want(t, exitUnavailable, "elect", "a", "--wait", "0s", "--servers", closedPort(t))
+	want(t, exit.CodeUnavailable, "leader", "a", "--servers", closedPort(t))
+	want(t, exit.CodeUnavailable, "elect", "a", "--wait", "0s", "--servers", closedPort(t))
 }
 
 // candidate is one that runs a command as long as it leads.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/guard/sqlguard"
 )
 
@@ -56,7 +57,7 @@ func TestGuardClaimUnderSlots(t *testing.T) {
 	want(t, 0, "guard", "claim", "gpu", "--slot", "1", "--token", first.Fence, "--cell", first.Cell, "--dsn", dsn)
 	for _, foreign := range []string{"--slot 1", "--slot 0"} {
 		r := shell(`"$PAWL" guard claim gpu ` + foreign)
-		if r.code != exitUsage {
+		if r.code != exit.CodeUsage {
 			t.Errorf("a claim of %s under slot 2: %+v", foreign, r)
 		}
 		contains(t, r.stderr, "a lease of slot 2 of gpu", "--other-resource")
@@ -71,7 +72,7 @@ func TestGuardClaimUnderSlots(t *testing.T) {
 	if m := read[mark](t, r.stdout); r.code != 0 || m.Resource != "gpu\x1f2" {
 		t.Errorf("of $PAWL_RESOURCE: %+v", r)
 	}
-	want(t, exitUsage, "guard", "seen", "gpu", "--slot", "-1", "--dsn", dsn)
+	want(t, exit.CodeUsage, "guard", "seen", "gpu", "--slot", "-1", "--dsn", dsn)
 }
 
 // The token of one lease is not shown to the resource of another name, unless
@@ -86,7 +87,7 @@ func TestGuardClaimForOtherNameIsRefused(t *testing.T) {
 	}
 	r := claim()
 	contains(t, r.stderr, "RESOURCE is accounts2, and this runs under a lease of report (PAWL_NAME)", "--other-resource")
-	if m := seenAt(t, dsn, "accounts2"); r.code != exitUsage || m.FencingToken != "7" {
+	if m := seenAt(t, dsn, "accounts2"); r.code != exit.CodeUsage || m.FencingToken != "7" {
 		t.Errorf("the mark is %+v after %+v", m, r)
 	}
 	if r := claim("--token", "8"); r.code != 0 {
@@ -100,7 +101,7 @@ func TestGuardClaimForOtherNameIsRefused(t *testing.T) {
 	}
 	cmd := command(t, "guard", "claim", "report", "--dsn", dsn)
 	cmd.Env = append(cmd.Env, nameEnv+"=report", slotEnv+"=two", "PAWL_FENCE=9", "PAWL_CELL=c")
-	if r := finish(t, cmd); r.code != exitUsage || !strings.Contains(r.stderr, slotEnv) {
+	if r := finish(t, cmd); r.code != exit.CodeUsage || !strings.Contains(r.stderr, slotEnv) {
 		t.Errorf("a slot that is no number: %+v", r)
 	}
 }

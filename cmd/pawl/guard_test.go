@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/sqlguard"
 )
@@ -38,8 +39,8 @@ func ledgerFile(t *testing.T) (path string, db *sql.DB) {
 func TestGuardOnSQLite(t *testing.T) {
 	path, db := ledgerFile(t)
 	dsn := "sqlite:" + path
-	contains(t, want(t, exitData, "guard", "seen", "ledger", "--dsn", dsn).stderr, "no guard", "pawl guard ddl --dialect sqlite")
-	contains(t, want(t, exitData, "guard", "claim", "ledger", "--token", "1", "--cell", "c", "--dsn", dsn).stderr, "no guard")
+	contains(t, want(t, exit.CodeData, "guard", "seen", "ledger", "--dsn", dsn).stderr, "no guard", "pawl guard ddl --dialect sqlite")
+	contains(t, want(t, exit.CodeData, "guard", "claim", "ledger", "--token", "1", "--cell", "c", "--dsn", dsn).stderr, "no guard")
 
 	ddl := want(t, 0, "guard", "ddl", "--dialect", "sqlite").stdout
 	for range 2 {
@@ -55,8 +56,8 @@ func TestGuardOnSQLite(t *testing.T) {
 	if m := read[mark](t, want(t, 0, "guard", "claim", "ledger", "--token", "7", "--cell", "c", "--json", "--dsn", dsn).stdout); m != claimed {
 		t.Errorf("claimed %+v", m)
 	}
-	contains(t, want(t, exitLost, "guard", "claim", "ledger", "--token", "6", "--cell", "c", "--dsn", dsn).stderr, "stale", "6", "seen 7")
-	contains(t, want(t, exitOther, "guard", "claim", "ledger", "--token", "8", "--cell", "d", "--dsn", dsn).stderr, "another cell")
+	contains(t, want(t, exit.CodeLost, "guard", "claim", "ledger", "--token", "6", "--cell", "c", "--dsn", dsn).stderr, "stale", "6", "seen 7")
+	contains(t, want(t, exit.CodeOther, "guard", "claim", "ledger", "--token", "8", "--cell", "d", "--dsn", dsn).stderr, "another cell")
 	if m := read[mark](t, want(t, 0, "guard", "seen", "ledger", "--json", "--dsn", dsn).stdout); m != claimed {
 		t.Errorf("seen %+v", m)
 	}
@@ -65,7 +66,7 @@ func TestGuardOnSQLite(t *testing.T) {
 	f := guard.Fence{Resource: "ledger", Token: 9, Cell: "c"}
 	err := sqlguard.New(db, sqlguard.SQLite()).InTx(t.Context(), f, func(tx *sql.Tx) error {
 		started := time.Now()
-		contains(t, want(t, exitNotAcquired, "guard", "claim", "ledger", "--token", "10", "--cell", "c", "--wait", "50ms", "--dsn", dsn).stderr, "busy, nothing was done")
+		contains(t, want(t, exit.CodeNotAcquired, "guard", "claim", "ledger", "--token", "10", "--cell", "c", "--wait", "50ms", "--dsn", dsn).stderr, "busy, nothing was done")
 		if took := time.Since(started); took > bound {
 			t.Errorf("it waited %v", took)
 		}
@@ -100,7 +101,7 @@ func TestGuardClaimUnderRun(t *testing.T) {
 	// The next lease of the name has a higher token; the old one is refused.
 	next := s.acquire("nightly")
 	want(t, 0, "guard", "claim", "nightly", "--token", next.Fence, "--cell", next.Cell, "--dsn-file", file)
-	want(t, exitLost, "guard", "claim", "nightly", "--token", claimed.FencingToken, "--cell", next.Cell, "--dsn-file", file)
+	want(t, exit.CodeLost, "guard", "claim", "nightly", "--token", claimed.FencingToken, "--cell", next.Cell, "--dsn-file", file)
 }
 
 func TestGuardRefusesInvalidFlags(t *testing.T) {
@@ -129,11 +130,11 @@ func TestGuardRefusesInvalidFlags(t *testing.T) {
 		{"ddl", "--dialect", "postgres", "--grant", ""},
 		{"mend"},
 	} {
-		want(t, exitUsage, append([]string{"guard"}, args...)...)
+		want(t, exit.CodeUsage, append([]string{"guard"}, args...)...)
 	}
-	want(t, exitUnavailable, "guard", "seen", "r", "--dsn", "sqlite:"+t.TempDir())
-	want(t, exitUnavailable, "guard", "seen", "r", "--dsn", "sqlite:"+path+".none")
-	want(t, exitData, "guard", "seen", "r", "--dsn", "sqlite:"+writeFile(t, "text", strings.Repeat("no database ", 100)))
+	want(t, exit.CodeUnavailable, "guard", "seen", "r", "--dsn", "sqlite:"+t.TempDir())
+	want(t, exit.CodeUnavailable, "guard", "seen", "r", "--dsn", "sqlite:"+path+".none")
+	want(t, exit.CodeData, "guard", "seen", "r", "--dsn", "sqlite:"+writeFile(t, "text", strings.Repeat("no database ", 100)))
 	if _, err := os.Stat(path + ".none"); err == nil {
 		t.Error("a database was made by looking for one")
 	}
@@ -146,16 +147,16 @@ func TestGuardErrorsOmitPassword(t *testing.T) {
 	nobody := closedPort(t)
 	host, port, _ := strings.Cut(nobody, ":")
 	for dsn, code := range map[string]int{
-		"postgres://app:" + password + "@" + nobody + "/shop":                             exitUnavailable,
-		"postgres://app:" + password + "@" + nobody + "/shop?connect_timeout=" + password: exitUsage,
-		"postgres://app:" + password + "%zz@" + nobody + "/shop":                          exitUsage,
-		"postgres://app:" + password + "/" + password + "@" + nobody + "/shop":            exitUsage,
-		"host=" + host + " port=" + port + " user=app password=" + password:               exitUnavailable,
-		"host=" + host + " port=x" + password + " user=app password=" + password:          exitUsage,
-		"host=" + host + " port=" + port + " password='" + password:                       exitUsage,
-		"mysql://app:" + password + "@" + nobody + "/shop":                                exitUsage,
-		password: exitUsage,
-		"postgres://app:" + password + "@" + nobody + "/" + password + "?application_name=" + password: exitUnavailable,
+		"postgres://app:" + password + "@" + nobody + "/shop":                             exit.CodeUnavailable,
+		"postgres://app:" + password + "@" + nobody + "/shop?connect_timeout=" + password: exit.CodeUsage,
+		"postgres://app:" + password + "%zz@" + nobody + "/shop":                          exit.CodeUsage,
+		"postgres://app:" + password + "/" + password + "@" + nobody + "/shop":            exit.CodeUsage,
+		"host=" + host + " port=" + port + " user=app password=" + password:               exit.CodeUnavailable,
+		"host=" + host + " port=x" + password + " user=app password=" + password:          exit.CodeUsage,
+		"host=" + host + " port=" + port + " password='" + password:                       exit.CodeUsage,
+		"mysql://app:" + password + "@" + nobody + "/shop":                                exit.CodeUsage,
+		password: exit.CodeUsage,
+		"postgres://app:" + password + "@" + nobody + "/" + password + "?application_name=" + password: exit.CodeUnavailable,
 	} {
 		for name, r := range map[string]result{
 			"flag": pawlCLI(t, "guard", "seen", "r", "--dsn", dsn),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/guard"
 )
 
@@ -20,10 +21,10 @@ func TestReturningHolderEndsNothing(t *testing.T) {
 	for round := range 3 {
 		old := s.acquire("a", "--ttl", "1s")
 		next := s.acquire("a", "--ttl", "1h", "--wait", "1m")
-		s.want(exitLost, "renew", old.Lease)
-		s.want(exitLost, "renew", "--session", old.Session)
-		s.want(exitLost, "release", old.Lease)
-		s.want(exitLost, "release", "--session", old.Session)
+		s.want(exit.CodeLost, "renew", old.Lease)
+		s.want(exit.CodeLost, "renew", "--session", old.Session)
+		s.want(exit.CodeLost, "release", old.Lease)
+		s.want(exit.CodeLost, "release", "--session", old.Session)
 		for _, path := range []string{"/v1/leases/" + old.Lease, "/v1/sessions/" + old.Session} {
 			if code, text := s.post(path+"/renew", ""); code != http.StatusNotFound {
 				t.Errorf("%s renewed: %d %s", path, code, text)
@@ -41,7 +42,7 @@ func TestReturningHolderEndsNothing(t *testing.T) {
 				t.Errorf("%s deleted: %d", path, res.StatusCode)
 			}
 		}
-		s.want(exitNotAcquired, "acquire", "a")
+		s.want(exit.CodeNotAcquired, "acquire", "a")
 		if h := s.show("a").Holders; len(h) != 1 || h[0].FencingToken != next.FencingToken {
 			t.Fatalf("round %d: held by %+v; %s was granted", round, h, next.FencingToken)
 		}
@@ -64,7 +65,7 @@ func TestZeroFlagDiffersFromAbsent(t *testing.T) {
 		{"renew", "x", "--ttl", "0s"},
 		{"serve", "--store", "memory", "--active-ttl", "0s"},
 	} {
-		s.want(exitUsage, args...)
+		s.want(exit.CodeUsage, args...)
 	}
 	for path, body := range map[string]string{
 		"/v1/sessions": `{"ttl":"0s"}`, "/v1/leases": `{"name":"a","ttl":"0s"}`,
@@ -78,7 +79,7 @@ func TestZeroFlagDiffersFromAbsent(t *testing.T) {
 	s.want(0, "release", s.acquire("a", "--ttl", "1h").Lease) // closed for no time
 	// No time between the request to end and the kill: the command does not get to say a word.
 	held = s.acquire("held", "--ttl", "1h")
-	s.want(exitNotAcquired, "run", "held", "-w", "0s", "-k", "0s", "--", "true")
+	s.want(exit.CodeNotAcquired, "run", "held", "-w", "0s", "-k", "0s", "--", "true")
 	s.want(0, "release", held.Lease)
 	s.want(0, "run", "held", "-k", "0s", "--", "true")
 }

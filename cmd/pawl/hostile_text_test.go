@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -50,7 +51,7 @@ func TestForeignTextIsEscapedOnTerminals(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits := f.command("run", "a/1", "--label", hostile, "--", "true")
-	waits.Env = append(waits.Env, caEnv+"="+f.ca, credentialEnv+fileSuffix+"="+f.credential("a"))
+	waits.Env = append(waits.Env, client.CAEnv+"="+f.ca, client.CredentialEnv+client.FileSuffix+"="+f.credential("a"))
 	var said bytes.Buffer
 	waits.Stdout, waits.Stderr = &said, &said
 	if err := waits.Start(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -35,7 +36,7 @@ func TestKeepingALeaseOutlivesTheServer(t *testing.T) {
 			s = serve(t, "--data", data, "--listen", s.link)
 			r := end()
 			code, said = r.code, r.stderr
-			if code != 0 && code != exitUnavailable {
+			if code != 0 && code != exit.CodeUnavailable {
 				t.Fatalf("%q ended with %+v", args, r)
 			}
 		}
@@ -52,7 +53,7 @@ func TestKeepingALeaseWithoutAServer(t *testing.T) {
 	for _, verb := range []string{"renew", "release"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
-			r := want(t, exitUnavailable, verb, "id", "--servers", address)
+			r := want(t, exit.CodeUnavailable, verb, "id", "--servers", address)
 			contains(t, r.stderr, "pawl "+verb+": waiting for a server: "+words+"\n", "pawl "+verb+": "+words+`; is "pawl serve" running`)
 			if r.stdout != "" {
 				t.Errorf("it printed %q", r.stdout)
@@ -101,7 +102,7 @@ func TestReleaseWhoseAnswerWasLost(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	a, b := s.acquire("a", "--ttl", "1h"), s.acquire("b", "--ttl", "1h")
 	want(t, 0, "release", a.Lease, "--servers", dies(t, s)+","+s.link)
-	r := want(t, exitUnavailable, "release", b.Lease, "--servers", dies(t, s))
+	r := want(t, exit.CodeUnavailable, "release", b.Lease, "--servers", dies(t, s))
 	contains(t, r.stderr, `connection refused; whether the request took effect is unknown; is "pawl serve" running`)
 	for _, name := range []string{"a", "b"} {
 		if h := s.show(name).Holders; len(h) != 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 )
 
 // The whole story of a cell is there, as JSON and as text, and nothing in it lets
@@ -17,7 +19,7 @@ func TestLogDumpOfAFolder(t *testing.T) {
 	s.readyz()
 	l := s.acquire("orders/7", "--ttl", "1h", "--label", "a label", "--value", "who I am")
 	running := pawlCLI(t, "log", "dump", "--data", data)
-	if running.code != exitUnavailable || !strings.Contains(running.stderr, "in use by pid") {
+	if running.code != exit.CodeUnavailable || !strings.Contains(running.stderr, "in use by pid") {
 		t.Errorf("beside a running server: %+v", running)
 	}
 	s.stop(syscall.SIGKILL)
@@ -75,7 +77,7 @@ func TestLogDumpOfAFolder(t *testing.T) {
 	s.readyz()
 	s.want(0, "renew", l.Lease)
 
-	if r := pawlCLI(t, "log", "dump", "--data", t.TempDir()); r.code != exitData {
+	if r := pawlCLI(t, "log", "dump", "--data", t.TempDir()); r.code != exit.CodeData {
 		t.Errorf("an empty folder: %+v", r)
 	}
 }

@@ -19,31 +19,12 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
-	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // asPawl makes the test binary be pawl: the very code under test, with the race
 // detector where the tests have it, and nothing to build beforehand.
 const asPawl = "PAWL_TEST_BINARY_IS_PAWL"
-
-// The exit codes and the variables of the environment, as the tests name them.
-const (
-	exitOther       = exit.CodeOther
-	exitUsage       = exit.CodeUsage
-	exitData        = exit.CodeData
-	exitUnavailable = exit.CodeUnavailable
-	exitLost        = exit.CodeLost
-	exitNotAcquired = exit.CodeNotAcquired
-	exitDenied      = exit.CodeDenied
-
-	serversEnv    = client.ServersEnv
-	caEnv         = client.CAEnv
-	certEnv       = client.CertEnv
-	keyEnv        = client.KeyEnv
-	credentialEnv = client.CredentialEnv
-	fileSuffix    = client.FileSuffix
-)
 
 // bound is how long a test waits for what happens at once on a healthy machine.
 const bound = 30 * time.Second
@@ -90,7 +71,7 @@ func command(t testing.TB, args ...string) *exec.Cmd {
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
 	// Without the last a program with the race detector takes a second to exit.
-	cmd.Env = append(os.Environ(), asPawl+"=1", "NO_COLOR=1", serversEnv+"=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), asPawl+"=1", "NO_COLOR=1", client.ServersEnv+"=", "GORACE=atexit_sleep_ms=0")
 	cmd.Dir = t.TempDir()
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
@@ -283,7 +264,7 @@ func (s *served) pawl(args ...string) result {
 func (s *served) command(args ...string) *exec.Cmd {
 	s.t.Helper()
 	cmd := command(s.t, args...)
-	cmd.Env = append(cmd.Env, serversEnv+"="+s.link)
+	cmd.Env = append(cmd.Env, client.ServersEnv+"="+s.link)
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -24,7 +25,7 @@ func TestSharedLeasesByCommand(t *testing.T) {
 	}
 	contains(t, s.want(0, "ls").stdout, "HELD", "shared", "one", "two")
 	contains(t, s.want(0, "show", "a").stdout, "a is shared by one", "a is shared by two")
-	contains(t, s.want(exitNotAcquired, "acquire", "a").stderr, "a is shared by one")
+	contains(t, s.want(exit.CodeNotAcquired, "acquire", "a").stderr, "a is shared by one")
 	if h := s.show("a").Holders; len(h) != 2 || !h[0].Shared || !h[1].Shared {
 		t.Errorf("the holders are %+v", h)
 	}
@@ -44,13 +45,13 @@ func TestSlotsByCommand(t *testing.T) {
 			t.Errorf("with %d slots in use the lock is %+v", slot, l)
 		}
 	}
-	contains(t, s.want(exitNotAcquired, "acquire", "a", "--slots", "3").stderr, "no slot of a is free", "token "+leases[0].FencingToken)
-	contains(t, s.want(exitUsage, "acquire", "a", "--slots", "2").stderr, "3 slots", "2 slots")
-	contains(t, s.want(exitUsage, "acquire", "a").stderr, "3 slots", "a lock")
+	contains(t, s.want(exit.CodeNotAcquired, "acquire", "a", "--slots", "3").stderr, "no slot of a is free", "token "+leases[0].FencingToken)
+	contains(t, s.want(exit.CodeUsage, "acquire", "a", "--slots", "2").stderr, "3 slots", "2 slots")
+	contains(t, s.want(exit.CodeUsage, "acquire", "a").stderr, "3 slots", "a lock")
 	contains(t, s.want(0, "ls").stdout, "slot 1 of 3", "slot 2 of 3", "slot 3 of 3")
 	contains(t, s.want(0, "show", "a").stdout, "a: 3 of 3 slots in use", "slot 2 is held by")
 	s.want(0, "release", leases[1].Lease)
-	s.want(exitLost, "release", leases[1].Lease)
+	s.want(exit.CodeLost, "release", leases[1].Lease)
 	contains(t, s.want(0, "show", "a").stdout, "a: 2 of 3 slots in use")
 	if l := s.acquire("a", "--ttl", "1h", "--slots", "3"); l.Slot != 2 {
 		t.Errorf("the slot that came free is %+v", l)
@@ -63,11 +64,11 @@ func TestSeveralNamesByCommand(t *testing.T) {
 	if len(l.Names) != 2 || l.Names[0].Name != "a" || l.Names[1].Name != "b" || l.Names[0].Fence != l.FencingToken || l.Name != "" || l.Fence != "" {
 		t.Errorf("a lease of two names is %+v", l)
 	}
-	contains(t, s.want(exitNotAcquired, "acquire", "c", "b").stderr, `"b" is held`, "both", "token "+l.FencingToken)
+	contains(t, s.want(exit.CodeNotAcquired, "acquire", "c", "b").stderr, `"b" is held`, "both", "token "+l.FencingToken)
 	if c := s.show("c"); len(c.Holders) != 0 {
 		t.Errorf("c is held although b was not to be had: %+v", c)
 	}
-	contains(t, s.want(exitNotAcquired, "acquire", "c", "b", "--wait", "1ms").stderr, "not granted within 1ms", "both")
+	contains(t, s.want(exit.CodeNotAcquired, "acquire", "c", "b", "--wait", "1ms").stderr, "not granted within 1ms", "both")
 	s.want(0, "release", l.Lease)
 	contains(t, s.want(0, "show", "b").stdout, "b is free")
 	if l := s.acquire("a", "a"); l.Name != "a" || l.Names != nil {
@@ -88,7 +89,7 @@ func TestValueAndLockDelayByCommand(t *testing.T) {
 		}
 	}
 	s.want(0, "break", "a", "--token", l.FencingToken, "--reason", "r", "--now")
-	contains(t, s.want(exitNotAcquired, "acquire", "a").stderr, "closed for")
+	contains(t, s.want(exit.CodeNotAcquired, "acquire", "a").stderr, "closed for")
 	contains(t, s.want(0, "show", "a").stdout, "a is closed for ", "without its holder's doing")
 	contains(t, s.want(0, "ls").stdout, "closed for ")
 	s.acquire("a", "--shared", "--ttl", "1h")
@@ -119,7 +120,7 @@ func TestConflictHasOneExitCode(t *testing.T) {
 		{"trace", "gpu", "--unary"},
 		{"trace", "gpu", "--http"},
 	} {
-		contains(t, s.want(exitUsage, args...).stderr, "pawl "+args[0]+": ")
+		contains(t, s.want(exit.CodeUsage, args...).stderr, "pawl "+args[0]+": ")
 	}
 }
 
@@ -138,10 +139,10 @@ func TestRunTakesASlot(t *testing.T) {
 		t.Errorf("a command without a slot was told %q", r.stdout)
 	}
 	s.acquire("gpu", "--ttl", "1h", "--slots", "2")
-	s.want(exitNotAcquired, "run", "gpu", "-n", "--slots", "2", "--", "true")
-	want(t, exitUsage, "run", "gpu", "-s", "--slots", "2", "--", "true")
-	want(t, exitUsage, "run", "gpu", "--slots", "0", "--", "true")
-	want(t, exitUsage, "run", "gpu", "--lock-delay", "-1s", "--", "true")
+	s.want(exit.CodeNotAcquired, "run", "gpu", "-n", "--slots", "2", "--", "true")
+	want(t, exit.CodeUsage, "run", "gpu", "-s", "--slots", "2", "--", "true")
+	want(t, exit.CodeUsage, "run", "gpu", "--slots", "0", "--", "true")
+	want(t, exit.CodeUsage, "run", "gpu", "--lock-delay", "-1s", "--", "true")
 }
 
 // C41: the permit of a holder that died comes back, once.
@@ -158,7 +159,7 @@ func TestSlotOfADeadHolderComesBack(t *testing.T) {
 	if l := s.acquire("gpu", "--ttl", "1h", "--slots", "2", "--wait", "1m"); l.Slot != 2 {
 		t.Errorf("after the death of slot 2 came %+v beside %+v", l, other)
 	}
-	s.want(exitNotAcquired, "acquire", "gpu", "--slots", "2")
+	s.want(exit.CodeNotAcquired, "acquire", "gpu", "--slots", "2")
 }
 
 func TestRunsShare(t *testing.T) {
@@ -174,7 +175,7 @@ func TestRunsShare(t *testing.T) {
 	if fence != first || token == first {
 		t.Errorf("beside the reader %s came one with %q", first, r.stdout)
 	}
-	s.want(exitNotAcquired, "run", "a", "-n", "--", "true")
+	s.want(exit.CodeNotAcquired, "run", "a", "-n", "--", "true")
 	if err := reader.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testcert"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -123,7 +124,7 @@ func TestMisleadingRedirect(t *testing.T) {
 	active, _ := listen("other")
 	standby, e := listen("standby")
 	e.active.Store(&active)
-	r := want(t, exitUnavailable, "ls", "--servers", standby, "--ca", ca.File)
+	r := want(t, exit.CodeUnavailable, "ls", "--servers", standby, "--ca", ca.File)
 	contains(t, r.stderr, "no TLS with the server at "+active, "the server at "+standby+" named this one as the active server", "--advertise")
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -12,7 +14,7 @@ import (
 func (f *fortress) under(who string, args ...string) (said *growing, end func() int) {
 	f.t.Helper()
 	cmd := f.command(append(append([]string{"run"}, args...), "--", "sh", "-c", "read line; exit 0")...)
-	cmd.Env = append(cmd.Env, caEnv+"="+f.ca, credentialEnv+fileSuffix+"="+f.credential(who))
+	cmd.Env = append(cmd.Env, client.CAEnv+"="+f.ca, client.CredentialEnv+client.FileSuffix+"="+f.credential(who))
 	said = &growing{}
 	cmd.Stderr = said
 	hold, err := cmd.StdinPipe()
@@ -41,7 +43,7 @@ func TestLimitOfStreams(t *testing.T) {
 		return strings.Contains(f.as("a", "ls", "--json").stdout, `"a/1"`)
 	})
 	for _, args := range [][]string{{"run", "a/2", "-n", "--", "true"}, {"run", "a/2", "-w", "1m", "--", "true"}} {
-		r := f.must(exitNotAcquired, "a", args...)
+		r := f.must(exit.CodeNotAcquired, "a", args...)
 		contains(t, r.stderr, "limit reached: ", "this identity has 1 streams, its limit")
 		if strings.Contains(r.stderr, "no server") {
 			t.Errorf("it reads %q", r.stderr)
@@ -91,13 +93,13 @@ func TestLinkLocalAddressIsRefusedEverywhere(t *testing.T) {
 		{"serve", "--store", "etcd", "--endpoints", local},
 		{"log", "dump", "--store", "etcd", "--endpoints", local},
 	} {
-		contains(t, want(t, exitUsage, args...).stderr, "link-local")
+		contains(t, want(t, exit.CodeUsage, args...).stderr, "link-local")
 	}
-	want(t, exitUsage, "serve", "--advertise", local)
-	want(t, exitUsage, "serve", "--advertise-http", "fe80::1%eth0")
+	want(t, exit.CodeUsage, "serve", "--advertise", local)
+	want(t, exit.CodeUsage, "serve", "--advertise-http", "fe80::1%eth0")
 	cmd := command(t, "ls")
-	cmd.Env = append(cmd.Env, serversEnv+"="+local)
-	if r := finish(t, cmd); r.code != exitUsage {
+	cmd.Env = append(cmd.Env, client.ServersEnv+"="+local)
+	if r := finish(t, cmd); r.code != exit.CodeUsage {
 		t.Errorf("from the environment: %+v", r)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testcert"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -43,10 +45,10 @@ func TestCommandThatStaysReadsItsFilesAgain(t *testing.T) {
 			return []string{"--ca", f.ca, "--credential-file", f.credential("a")}, nil
 		},
 		"environment": func(f *fortress) (args, env []string) {
-			return nil, []string{caEnv + "=" + f.ca, credentialEnv + fileSuffix + "=" + f.credential("a")}
+			return nil, []string{client.CAEnv + "=" + f.ca, client.CredentialEnv + client.FileSuffix + "=" + f.credential("a")}
 		},
 		"environment with _FILE": func(f *fortress) (args, env []string) {
-			return nil, []string{caEnv + fileSuffix + "=" + f.ca, credentialEnv + fileSuffix + "=" + f.credential("a")}
+			return nil, []string{client.CAEnv + client.FileSuffix + "=" + f.ca, client.CredentialEnv + client.FileSuffix + "=" + f.credential("a")}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +78,7 @@ func TestCommandThatStaysReadsItsFilesAgain(t *testing.T) {
 			f.replace()
 			f.must(0, "a", "break", "a/long", "--token", shown("a/long").Holders[0].FencingToken, "--reason", "to see who hears")
 			testwait.Until(t, bound, "the holder hears it", func() bool { return strings.Contains(said.String(), "to see who hears") })
-			if code := end(); code != exitLost {
+			if code := end(); code != exit.CodeLost {
 				t.Errorf("the holder ended with %d: %s", code, said)
 			}
 			// It has nothing to report: the first attempt with the new credential was welcomed.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -40,20 +41,20 @@ func TestNoServerReadsTheSameEverywhere(t *testing.T) {
 		{"run", "a", "-w", "300ms", "--", "true"},
 		{"acquire", "a", "-w", "300ms"},
 	} {
-		r := want(t, exitUnavailable, append([]string{args[0], "--servers", address}, args[1:]...)...)
+		r := want(t, exit.CodeUnavailable, append([]string{args[0], "--servers", address}, args[1:]...)...)
 		contains(t, r.stderr, "pawl "+args[0]+": "+words+`; is "pawl serve" running`)
 		if strings.Contains(r.stderr, "rpc error") || strings.Contains(r.stderr, "transport:") || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%q says %q", args, r.stderr)
 		}
 	}
-	r := want(t, exitUnavailable, "run", "a", "-n", "--servers", "nowhere.invalid:7420", "--", "true")
+	r := want(t, exit.CodeUnavailable, "run", "a", "-n", "--servers", "nowhere.invalid:7420", "--", "true")
 	contains(t, r.stderr, `the host name "nowhere.invalid" c`)
 }
 
 func TestHTTPPortForServers(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	for _, args := range [][]string{{"ls"}, {"run", "a", "-n", "--", "true"}} {
-		r := want(t, exitUnavailable, append([]string{args[0], "--servers", s.http}, args[1:]...)...)
+		r := want(t, exit.CodeUnavailable, append([]string{args[0], "--servers", s.http}, args[1:]...)...)
 		contains(t, r.stderr, s.http, "looks like the HTTP port", "7420")
 	}
 }
@@ -130,7 +131,7 @@ func TestRunReportsHolderItWaitsFor(t *testing.T) {
 func TestRunUnderItself(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	self := s.command().Path
-	r := s.want(exitNotAcquired, "run", "a", "--", self, "run", "a", "-w", "10ms", "--servers", s.link, "--", "true")
+	r := s.want(exit.CodeNotAcquired, "run", "a", "--", self, "run", "a", "-w", "10ms", "--servers", s.link, "--", "true")
 	contains(t, r.stderr, "this runs under a lease of a already (PAWL_NAME)")
 	if r := s.want(0, "run", "a", "--", self, "run", "b", "--servers", s.link, "--", "true"); r.stderr != "" {
 		t.Errorf("another name: %q", r.stderr)
@@ -243,7 +244,7 @@ func TestStoppedRunSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = run.Wait() // its code tells
-	if code := shellCode(run.ProcessState); code != exitLost {
+	if code := shellCode(run.ProcessState); code != exit.CodeLost {
 		t.Errorf("it ended with %d", code)
 	}
 	line := `\Apawl run: with --ttl 2s [^\n]*\npawl run: the lease was not renewed in time: the command is asked to end; pawl run itself was stopped for [0-9.]+m?s\n\z`
@@ -300,7 +301,7 @@ func TestStoppedLeaderSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // its code tells
-	if code := shellCode(cmd.ProcessState); code != exitLost {
+	if code := shellCode(cmd.ProcessState); code != exit.CodeLost {
 		t.Errorf("it ended with %d", code)
 	}
 	contains(t, said.String(), "lease lost: ", "; pawl elect itself was stopped for ")
@@ -350,7 +351,7 @@ func TestRunReleasesOnRequest(t *testing.T) {
 	token := s.show("a").Holders[0].FencingToken
 	s.want(0, "break", "a", "--token", token, "--reason", "host is retired")
 	says("pawl run: asked to let go: host is retired: the command is asked to end")
-	if r := end(); r.code != exitLost || strings.Contains(r.stderr, "lost") {
+	if r := end(); r.code != exit.CodeLost || strings.Contains(r.stderr, "lost") {
 		t.Errorf("it ended with %+v", r)
 	}
 	if h := s.show("a").Holders; len(h) != 0 {
@@ -362,7 +363,7 @@ func TestRunReleasesOnRequest(t *testing.T) {
 	testwait.Until(t, bound, "the lease is held", func() bool { return len(s.show("a").Holders) == 1 })
 	s.want(0, "break", "a", "--token", s.show("a").Holders[0].FencingToken, "--reason", "host burnt down", "--now")
 	says("the lease is broken: host burnt down: the command is asked to end")
-	if r := end(); r.code != exitLost {
+	if r := end(); r.code != exit.CodeLost {
 		t.Errorf("it ended with %+v", r)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -96,7 +97,7 @@ func TestRunExitCodes(t *testing.T) {
 func TestMaxHoldEndsACommandThatHangs(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	r, e := s.status("--ttl", "1h", "--max-hold", "1s", "-k", "100ms", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1000; done")
-	if r.code != exitLost || e.Code != exitLost || e.From != "pawl" || e.Reason != "max_hold" {
+	if r.code != exit.CodeLost || e.Code != exit.CodeLost || e.From != "pawl" || e.Reason != "max_hold" {
 		t.Errorf("it ended with %d and said %+v", r.code, e)
 	}
 	contains(t, r.stderr, "pawl run: it has been held for 1s: the command is asked to end\npawl run: the command had not ended: it was killed\n")
@@ -106,7 +107,7 @@ func TestMaxHoldEndsACommandThatHangs(t *testing.T) {
 	if r, e := s.status("--max-hold", "1h", "--", "sh", "-c", "exit 3"); r.code != 3 || e.Reason != "exited" {
 		t.Errorf("a command in time ended with %d and said %+v", r.code, e)
 	}
-	want(t, exitUsage, "elect", "a", "--max-hold", "1h", "--", "true")
+	want(t, exit.CodeUsage, "elect", "a", "--max-hold", "1h", "--", "true")
 }
 
 // The exit code is run's own.
@@ -128,7 +129,7 @@ func TestRunAsksByTheChosenSignal(t *testing.T) {
 		s.want(0, "break", "a", "--token", s.show("a").Holders[0].FencingToken, "--reason", "r")
 		r := end()
 		contains(t, r.stderr, "heard USR1")
-		if r.code != exitLost {
+		if r.code != exit.CodeLost {
 			t.Errorf("%s: it ended with %+v", name, r)
 		}
 	}
@@ -161,7 +162,7 @@ func TestBreakWhileRunIsStoppedOverridesExitCode(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // its code tells
-		if code := cmd.ProcessState.ExitCode(); code != exitLost {
+		if code := cmd.ProcessState.ExitCode(); code != exit.CodeLost {
 			t.Errorf("it ended with %d: %s", code, said.String())
 		}
 	}
@@ -208,7 +209,7 @@ func TestRunRefusesInvalidFlags(t *testing.T) {
 		{[]string{"a", "--status-fd", "-5", "--", "true"}, "--status-fd is -5"},
 		{[]string{"a", "--status-fd=-1", "--", "true"}, "--status-fd is -1"},
 	} {
-		contains(t, want(t, exitUsage, append([]string{"run"}, tc.args...)...).stderr, "pawl run", tc.says)
+		contains(t, want(t, exit.CodeUsage, append([]string{"run"}, tc.args...)...).stderr, "pawl run", tc.says)
 	}
 }
 
@@ -329,7 +330,7 @@ func TestRunEndsItsCommandWithItsLease(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if code := shellCode(cmd.ProcessState); code != exitLost {
+	if code := shellCode(cmd.ProcessState); code != exit.CodeLost {
 		t.Errorf("it ended with %d\n%s", code, said.String())
 	}
 	contains(t, said.String(), `"event":"acquired"`, `"event":"ended"`, `"reason":"lease_lost"`, "no server has answered a renewal for", "a restart of the server")
@@ -476,7 +477,7 @@ while :; do sleep 0.05; done
 		t.Fatal(err)
 	}
 	there("ending")
-	s.want(exitNotAcquired, "run", "a", "-n", "--", "true")
+	s.want(exit.CodeNotAcquired, "run", "a", "-n", "--", "true")
 	if err := os.WriteFile(file("end"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdflags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 )
 
 // Serve refuses conflicting flags before it touches anything.
@@ -31,7 +32,7 @@ func TestServeRefusesConflictingStoreFlags(t *testing.T) {
 	} {
 		cmd := command(t, append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data")}, strings.Fields(tc.args)...)...)
 		cmd.Env = append(cmd.Env, etcdflags.PasswordEnv+"=", etcdflags.PasswordFileEnv+"=")
-		if r := finish(t, cmd); r.code != exitUsage || !strings.Contains(r.stderr, tc.say) {
+		if r := finish(t, cmd); r.code != exit.CodeUsage || !strings.Contains(r.stderr, tc.say) {
 			t.Errorf("%s: %d %s, want %q", tc.args, r.code, r.stderr, tc.say)
 		}
 	}

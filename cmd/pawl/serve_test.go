@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -95,7 +96,7 @@ func TestServeRefusesInvalidFlags(t *testing.T) {
 		{[]string{"--nonsense"}, "unknown flag"},
 		{[]string{"now"}, "takes no arguments"},
 	} {
-		r := want(t, exitUsage, append([]string{"serve"}, tc.args...)...)
+		r := want(t, exit.CodeUsage, append([]string{"serve"}, tc.args...)...)
 		contains(t, r.stderr, tc.says, "pawl serve")
 		if r.stdout != "" {
 			t.Errorf("%q printed %q", tc.args, r.stdout)
@@ -106,9 +107,9 @@ func TestServeRefusesInvalidFlags(t *testing.T) {
 func TestServeReportsWhyItCannotServe(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, "--data", data)
-	r := want(t, exitUnavailable, "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "off")
+	r := want(t, exit.CodeUnavailable, "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "off")
 	contains(t, r.stderr, "in use")
-	r = want(t, exitUnavailable, "serve", "--store", "memory", "--listen", s.link, "--http", "off")
+	r = want(t, exit.CodeUnavailable, "serve", "--store", "memory", "--listen", s.link, "--http", "off")
 	contains(t, r.stderr, "address is in use")
 }
 
@@ -134,7 +135,7 @@ func TestServeReadsItsConfig(t *testing.T) {
 		"- a":                            "not a YAML mapping",
 		"a: [":                           "not a YAML mapping",
 	} {
-		r := want(t, exitUsage, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--config", writeFile(t, "bad.yaml", text))
+		r := want(t, exit.CodeUsage, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--config", writeFile(t, "bad.yaml", text))
 		contains(t, r.stderr, says)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 )
 
 // I8: a lease of a session of several is found again by its request id. What waits for
@@ -24,9 +26,9 @@ func TestLeaseOfASessionByCommand(t *testing.T) {
 		t.Errorf("the repeat of %+v got %+v", lost, again)
 	}
 	const hint = "repeating its request with the same request id"
-	contains(t, s.want(exitNotAcquired, in("acquire", "a", "--request-id", "two")...).stderr, "a is held by l", hint)
-	contains(t, s.want(exitNotAcquired, in("acquire", "b", "a", "--request-id", "two")...).stderr, "one of the names is held by l", hint)
-	if r := s.want(exitNotAcquired, "acquire", "a"); strings.Contains(r.stderr, hint) {
+	contains(t, s.want(exit.CodeNotAcquired, in("acquire", "a", "--request-id", "two")...).stderr, "a is held by l", hint)
+	contains(t, s.want(exit.CodeNotAcquired, in("acquire", "b", "a", "--request-id", "two")...).stderr, "one of the names is held by l", hint)
+	if r := s.want(exit.CodeNotAcquired, "acquire", "a"); strings.Contains(r.stderr, hint) {
 		t.Errorf("another session is told %s", r.stderr)
 	}
 	s.want(0, "release", lost.Lease)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 )
 
 // silentServer takes connections and says nothing.
@@ -54,7 +55,7 @@ func TestSilentServerIsLeft(t *testing.T) {
 func TestSilentServersAlone(t *testing.T) {
 	t.Parallel()
 	a, b := silentServer(t), silentServer(t)
-	r := want(t, exitUnavailable, "acquire", "a", "--servers", a+","+b)
+	r := want(t, exit.CodeUnavailable, "acquire", "a", "--servers", a+","+b)
 	contains(t, r.stderr, "no server answers at "+a, "no server answers at "+b, "nothing comes back")
 	if strings.Contains(r.stderr, "took effect") {
 		t.Errorf("it reads %q", r.stderr)
@@ -121,7 +122,7 @@ func TestSlowServerIsKept(t *testing.T) {
 	slow := freeze(t, true)
 	t.Run("read", func(t *testing.T) {
 		t.Parallel()
-		r := want(t, exitUnavailable, "ls", "--servers", slow)
+		r := want(t, exit.CodeUnavailable, "ls", "--servers", slow)
 		contains(t, r.stderr, "no answer from "+slow+" in time")
 		if strings.Contains(r.stderr, "took effect") {
 			t.Errorf("it reads %q", r.stderr)
@@ -129,7 +130,7 @@ func TestSlowServerIsKept(t *testing.T) {
 	})
 	t.Run("write", func(t *testing.T) {
 		t.Parallel()
-		r := want(t, exitUnavailable, "acquire", "a", "--servers", slow)
+		r := want(t, exit.CodeUnavailable, "acquire", "a", "--servers", slow)
 		contains(t, r.stderr, "no answer from "+slow+" in time; whether the request took effect is unknown")
 	})
 }

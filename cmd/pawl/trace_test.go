@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/trace"
 )
 
@@ -72,18 +73,18 @@ func traced(t *testing.T, s *served, flag string, rooms []trace.Room) {
 func TestTraceRefusesAndWaits(t *testing.T) {
 	s := serve(t, "--store", "memory")
 	s.acquire("n", "--ttl", "1m", "--label", "somebody")
-	contains(t, s.want(exitNotAcquired, "trace", "n").stderr, "held by somebody", "--wait")
-	contains(t, s.want(exitNotAcquired, "trace", "n", "--wait", "100ms").stderr, "not granted within 100ms")
+	contains(t, s.want(exit.CodeNotAcquired, "trace", "n").stderr, "held by somebody", "--wait")
+	contains(t, s.want(exit.CodeNotAcquired, "trace", "n", "--wait", "100ms").stderr, "not granted within 100ms")
 	for _, flag := range []string{"--unary", "--http"} {
-		contains(t, s.want(exitNotAcquired, "trace", "n", flag).stderr, "held by somebody")
-		s.want(exitNotAcquired, "trace", "n", flag, "--wait", "100ms")
-		want(t, exitUnavailable, "trace", "n", flag, "--servers", closedPort(t))
+		contains(t, s.want(exit.CodeNotAcquired, "trace", "n", flag).stderr, "held by somebody")
+		s.want(exit.CodeNotAcquired, "trace", "n", flag, "--wait", "100ms")
+		want(t, exit.CodeUnavailable, "trace", "n", flag, "--servers", closedPort(t))
 	}
-	s.want(exitUsage, "trace", "n", "--unary", "--http")
-	s.want(exitUsage, "trace")
-	s.want(exitUsage, "trace", "n", "-n", "0")
-	s.want(exitUsage, "trace", "n", "--ttl", "1ms")
-	want(t, exitUnavailable, "trace", "n", "--servers", closedPort(t))
+	s.want(exit.CodeUsage, "trace", "n", "--unary", "--http")
+	s.want(exit.CodeUsage, "trace")
+	s.want(exit.CodeUsage, "trace", "n", "-n", "0")
+	s.want(exit.CodeUsage, "trace", "n", "--ttl", "1ms")
+	want(t, exit.CodeUnavailable, "trace", "n", "--servers", closedPort(t))
 }
 
 // untraced is a server that grants everything and tells nothing of its rooms.
@@ -138,7 +139,7 @@ func TestTraceOfServerWithoutTracing(t *testing.T) {
 	linkpb.RegisterLinkServer(s, untraced{})
 	go func() { _ = s.Serve(l) }() // ends with Stop
 	t.Cleanup(s.Stop)
-	contains(t, want(t, exitUnavailable, "trace", "n", "--servers", l.Addr().String()).stderr, "may be older")
-	contains(t, want(t, exitUnavailable, "trace", "n", "--unary", "--servers", l.Addr().String()).stderr, "may be older")
-	contains(t, want(t, exitUnavailable, "trace", "n", "--http", "--servers", l.Addr().String()).stderr, "no HTTP interface")
+	contains(t, want(t, exit.CodeUnavailable, "trace", "n", "--servers", l.Addr().String()).stderr, "may be older")
+	contains(t, want(t, exit.CodeUnavailable, "trace", "n", "--unary", "--servers", l.Addr().String()).stderr, "may be older")
+	contains(t, want(t, exit.CodeUnavailable, "trace", "n", "--http", "--servers", l.Addr().String()).stderr, "no HTTP interface")
 }

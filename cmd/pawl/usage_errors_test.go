@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testcert"
 )
 
@@ -22,15 +23,15 @@ func TestUnknownCommands(t *testing.T) {
 		"lock": "did you mean acquire?", "unlock": "did you mean release?", "aquire": "did you mean acquire?",
 		"relase": "did you mean release?", "list": "ls", "statsu": "status",
 	} {
-		r := want(t, exitUsage, word, "a")
+		r := want(t, exit.CodeUsage, word, "a")
 		contains(t, r.stderr, `pawl: unknown command "`+word+`"; did you mean `, meant)
 	}
-	if r := want(t, exitUsage, "incomprehensible"); strings.Contains(r.stderr, "did you mean") {
+	if r := want(t, exit.CodeUsage, "incomprehensible"); strings.Contains(r.stderr, "did you mean") {
 		t.Errorf("it says %q", r.stderr)
 	}
-	contains(t, want(t, exitUsage, "serve", "extra").stderr, `serve takes no arguments; "extra" is one`)
-	contains(t, want(t, exitUsage, "status", "extra").stderr, `status takes no arguments; "extra" is one`)
-	contains(t, want(t, exitUsage, "demo", "zombi").stderr, "did you mean zombie?")
+	contains(t, want(t, exit.CodeUsage, "serve", "extra").stderr, `serve takes no arguments; "extra" is one`)
+	contains(t, want(t, exit.CodeUsage, "status", "extra").stderr, `status takes no arguments; "extra" is one`)
+	contains(t, want(t, exit.CodeUsage, "demo", "zombi").stderr, "did you mean zombie?")
 }
 
 // A port in use is told with its flag, and who has it.
@@ -46,19 +47,19 @@ func TestServeOnAddressesInUse(t *testing.T) {
 		{"127.0.0.1:0", s.http, "--http " + s.http + ": the address is in use, a pawl server answers there already"},
 		{"127.0.0.1:0", foreign.Addr().String(), "--http " + foreign.Addr().String() + ": the address is in use, another program listens there"},
 	} {
-		r := want(t, exitUnavailable, "serve", "--store", "memory", "--listen", tc.link, "--http", tc.http)
+		r := want(t, exit.CodeUnavailable, "serve", "--store", "memory", "--listen", tc.link, "--http", tc.http)
 		contains(t, r.stderr, tc.says, "--listen, --http and --data")
 	}
 	for _, port := range []string{"65536", "http", "-1"} {
-		r := want(t, exitUsage, "serve", "--store", "memory", "--listen", "127.0.0.1:"+port)
+		r := want(t, exit.CodeUsage, "serve", "--store", "memory", "--listen", "127.0.0.1:"+port)
 		contains(t, r.stderr, "--listen", "port from 0 to 65535")
 	}
-	contains(t, want(t, exitUsage, "serve", "--listen", s.link, "--http", s.link).stderr, "--listen and --http are both")
+	contains(t, want(t, exit.CodeUsage, "serve", "--listen", s.link, "--http", s.link).stderr, "--listen and --http are both")
 }
 
 func TestServeOnUnusableFolder(t *testing.T) {
 	for _, data := range []string{filepath.Join(writeFile(t, "file", ""), "data"), writeFile(t, "file", ""), "/proc/pawl-data"} {
-		r := want(t, exitUnavailable, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--data", data)
+		r := want(t, exit.CodeUnavailable, "serve", "--listen", "127.0.0.1:0", "--http", "off", "--data", data)
 		contains(t, r.stderr, "pawl serve: the data folder cannot be used: ", data, "; --data names another folder")
 	}
 }
@@ -90,18 +91,18 @@ func TestServeAdvertises(t *testing.T) {
 			t.Errorf("for the host %s it answers %d", host, answer.StatusCode)
 		}
 	}
-	contains(t, want(t, exitUsage, "serve", "--advertise", "https://locks.example").stderr, "--advertise", "locks.example:7420")
-	contains(t, want(t, exitUsage, "serve", "--http", "off", "--advertise-http", "locks.example").stderr, "nothing listens there")
+	contains(t, want(t, exit.CodeUsage, "serve", "--advertise", "https://locks.example").stderr, "--advertise", "locks.example:7420")
+	contains(t, want(t, exit.CodeUsage, "serve", "--http", "off", "--advertise-http", "locks.example").stderr, "nothing listens there")
 }
 
 // The first request to a server with TLS and identities says which flag
 // is missing.
 func TestMissingFlagsAreNamed(t *testing.T) {
 	f := newFortress(t)
-	contains(t, f.must(exitDenied, "", "ls").stderr, "no credential was presented", "(--credential-file, or --cert and --key)")
-	contains(t, want(t, exitUnavailable, "ls", "--servers", f.link).stderr, "perhaps the server speaks TLS; are --servers and --ca right?")
+	contains(t, f.must(exit.CodeDenied, "", "ls").stderr, "no credential was presented", "(--credential-file, or --cert and --key)")
+	contains(t, want(t, exit.CodeUnavailable, "ls", "--servers", f.link).stderr, "perhaps the server speaks TLS; are --servers and --ca right?")
 	stranger := testcert.New(t, t.TempDir(), "ca").File // of the same name as the server's
-	r := want(t, exitUnavailable, "ls", "--servers", f.link, "--ca", stranger)
+	r := want(t, exit.CodeUnavailable, "ls", "--servers", f.link, "--ca", stranger)
 	contains(t, r.stderr, "its certificate is of an unknown authority (x509: ", "; are --servers and --ca right?")
 	if strings.Contains(r.stderr, `\"`) || strings.Contains(r.stderr, "is \"pawl serve\" running") {
 		t.Errorf("it says %s", r.stderr)

@@ -43,13 +43,20 @@ const (
 // every start, by many processes at once: while another transaction writes, for
 // example another Install, it tries again for up to 5 s, also without a busy timeout.
 // Then it fails with [ErrBusy]. A longer busy timeout may make the last try end later.
+// When ctx ends while it tries again, the error is that of ctx, and ErrBusy.
 func (g Guard) Install(ctx context.Context) error {
 	giveUp := time.NewTimer(installMax) //tidy:clock how often Install tries decides nothing
 	defer giveUp.Stop()
 	pause := pauseMin
+	var busy error // of the last try that did nothing
 	for {
 		err := g.install(ctx)
-		if !errors.Is(err, ErrBusy) || ctx.Err() != nil {
+		switch {
+		case errors.Is(err, ErrBusy) && ctx.Err() == nil:
+			busy = err
+		case busy != nil && err != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", ended(ctx), busy)
+		default:
 			return err
 		}
 		again := time.NewTimer(pause) //tidy:clock a pause between two tries decides nothing
@@ -58,10 +65,10 @@ func (g Guard) Install(ctx context.Context) error {
 			pause = min(2*pause, pauseMax)
 		case <-giveUp.C:
 			again.Stop()
-			return err
+			return busy
 		case <-ctx.Done():
 			again.Stop()
-			return fmt.Errorf("%w: %w", ended(ctx), err)
+			return fmt.Errorf("%w: %w", ended(ctx), busy)
 		}
 	}
 }

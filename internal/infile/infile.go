@@ -16,7 +16,7 @@ const BytesMax = 8 << 20
 // arriveMax bounds the wait for a pipe.
 const arriveMax = 10 * time.Second
 
-// Read reads a file of at most most bytes; now is the wall time. It always returns: a
+// Read reads a file that has most bytes or fewer; now is the wall time. It always returns: a
 // pipe is read until its end, or for ten seconds. An empty pipe, a device, a folder or
 // a socket is an error.
 func Read(path string, most int64, now time.Time) (raw []byte, st fs.FileInfo, err error) {

@@ -145,8 +145,8 @@ func (c *Core) Decided() (turn uint64, replies []locktable.Reply) {
 	return c.turn, replies
 }
 
-// BatchOf is the number of the batch that the answers of a turn wait for; 0: of none
-// yet, or they have left. Clock readings that a driver notes belong to it.
+// BatchOf is the number of the batch that the answers of a turn wait for. It is 0 while
+// they are in no batch, and once they have left.
 func (c *Core) BatchOf(turn uint64) uint64 {
 	for i := range c.groups {
 		if c.groups[i].turn == turn {

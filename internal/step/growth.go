@@ -14,6 +14,7 @@ type Growth struct {
 	Bytes, Snapshot int64
 }
 
+// Add counts a batch of so many bytes.
 func (g *Growth) Add(bytes int) {
 	g.Batches++
 	g.Bytes += int64(bytes)
