@@ -103,6 +103,63 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_linkpb_link_proto_rawDescGZIP(), []int{0}
 }
 
+// Grade is what stands between a holder that is late and the resource, in the holder's
+// own word.
+type Grade int32
+
+const (
+	Grade_GRADE_UNSPECIFIED Grade = 0
+	// The lease alone.
+	Grade_GRADE_ADVISORY Grade = 1
+	// A lock-delay.
+	Grade_GRADE_DELAYED Grade = 2
+	// A guard, which the holder claims before it acts.
+	Grade_GRADE_CLAIMED Grade = 3
+)
+
+// Enum value maps for Grade.
+var (
+	Grade_name = map[int32]string{
+		0: "GRADE_UNSPECIFIED",
+		1: "GRADE_ADVISORY",
+		2: "GRADE_DELAYED",
+		3: "GRADE_CLAIMED",
+	}
+	Grade_value = map[string]int32{
+		"GRADE_UNSPECIFIED": 0,
+		"GRADE_ADVISORY":    1,
+		"GRADE_DELAYED":     2,
+		"GRADE_CLAIMED":     3,
+	}
+)
+
+func (x Grade) Enum() *Grade {
+	p := new(Grade)
+	*p = x
+	return p
+}
+
+func (x Grade) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Grade) Descriptor() protoreflect.EnumDescriptor {
+	return file_linkpb_link_proto_enumTypes[1].Descriptor()
+}
+
+func (Grade) Type() protoreflect.EnumType {
+	return &file_linkpb_link_proto_enumTypes[1]
+}
+
+func (x Grade) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Grade.Descriptor instead.
+func (Grade) EnumDescriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{1}
+}
+
 type Notice_Kind int32
 
 const (
@@ -138,11 +195,11 @@ func (x Notice_Kind) String() string {
 }
 
 func (Notice_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_linkpb_link_proto_enumTypes[1].Descriptor()
+	return file_linkpb_link_proto_enumTypes[2].Descriptor()
 }
 
 func (Notice_Kind) Type() protoreflect.EnumType {
-	return &file_linkpb_link_proto_enumTypes[1]
+	return &file_linkpb_link_proto_enumTypes[2]
 }
 
 func (x Notice_Kind) Number() protoreflect.EnumNumber {
@@ -300,7 +357,10 @@ type Hello struct {
 	NextNumber uint64 `protobuf:"varint,13,opt,name=next_number,json=nextNumber,proto3" json:"next_number,omitempty"`
 	// How many leases and requests the greeting names in messages that follow it, each
 	// of them a Hello with held and wanted alone. One message names 8192 at most.
-	Further       uint32 `protobuf:"varint,14,opt,name=further,proto3" json:"further,omitempty"`
+	Further uint32 `protobuf:"varint,14,opt,name=further,proto3" json:"further,omitempty"`
+	// For how long leases of the session have been riding; 0: none rides. For the server's
+	// metrics and its drill only.
+	RidingNano    int64 `protobuf:"varint,15,opt,name=riding_nano,json=ridingNano,proto3" json:"riding_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +489,13 @@ func (x *Hello) GetNextNumber() uint64 {
 func (x *Hello) GetFurther() uint32 {
 	if x != nil {
 		return x.Further
+	}
+	return 0
+}
+
+func (x *Hello) GetRidingNano() int64 {
+	if x != nil {
+		return x.RidingNano
 	}
 	return 0
 }
@@ -584,9 +651,14 @@ type Acquire struct {
 	LockDelayNano int64  `protobuf:"varint,8,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
 	// The number under which the request was asked before; the ticket is that
 	// one's. So a long waiter keeps its place while the client's numbers run on.
-	Replaces      uint64 `protobuf:"varint,9,opt,name=replaces,proto3" json:"replaces,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Replaces uint64 `protobuf:"varint,9,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	// The holder claims its guards before it acts.
+	Claims bool `protobuf:"varint,10,opt,name=claims,proto3" json:"claims,omitempty"`
+	// For want of an answer the holder goes on until so long after the last renewal that
+	// was acknowledged; 0: it does not. It needs claims.
+	RideThroughNano int64 `protobuf:"varint,11,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Acquire) Reset() {
@@ -678,6 +750,20 @@ func (x *Acquire) GetLockDelayNano() int64 {
 func (x *Acquire) GetReplaces() uint64 {
 	if x != nil {
 		return x.Replaces
+	}
+	return 0
+}
+
+func (x *Acquire) GetClaims() bool {
+	if x != nil {
+		return x.Claims
+	}
+	return false
+}
+
+func (x *Acquire) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
 	}
 	return 0
 }
@@ -1536,8 +1622,11 @@ func (x *Fence) GetSlot() uint32 {
 }
 
 type Waiting struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ticket        []byte                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ticket []byte                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// For how long the name is closed to acquires that do not claim, when that is what
+	// keeps this one waiting; it is said again when that begins while the request waits.
+	ClaimOnlyNano int64 `protobuf:"varint,2,opt,name=claim_only_nano,json=claimOnlyNano,proto3" json:"claim_only_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1577,6 +1666,13 @@ func (x *Waiting) GetTicket() []byte {
 		return x.Ticket
 	}
 	return nil
+}
+
+func (x *Waiting) GetClaimOnlyNano() int64 {
+	if x != nil {
+		return x.ClaimOnlyNano
+	}
+	return 0
 }
 
 type Done struct {
@@ -1715,9 +1811,12 @@ type Holder struct {
 	Slot          uint32 `protobuf:"varint,7,opt,name=slot,proto3" json:"slot,omitempty"`
 	Breaking      bool   `protobuf:"varint,8,opt,name=breaking,proto3" json:"breaking,omitempty"`
 	// The proven identity, where callers have one; the label is the client's own claim.
-	Identity      string `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Identity string `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
+	Grade    Grade  `protobuf:"varint,10,opt,name=grade,proto3,enum=pawl.link.v1.Grade" json:"grade,omitempty"`
+	// How long the holder may go on without an answer; 0: to its deadline.
+	RideThroughNano int64 `protobuf:"varint,11,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Holder) Reset() {
@@ -1811,6 +1910,20 @@ func (x *Holder) GetIdentity() string {
 		return x.Identity
 	}
 	return ""
+}
+
+func (x *Holder) GetGrade() Grade {
+	if x != nil {
+		return x.Grade
+	}
+	return Grade_GRADE_UNSPECIFIED
+}
+
+func (x *Holder) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
+	}
+	return 0
 }
 
 type Notice struct {
@@ -2173,9 +2286,12 @@ type AcquireRequest struct {
 	Value         []byte   `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
 	LockDelayNano int64    `protobuf:"varint,11,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
 	// The answer carries the times of the request in each part of the server.
-	Trace         bool `protobuf:"varint,12,opt,name=trace,proto3" json:"trace,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trace bool `protobuf:"varint,12,opt,name=trace,proto3" json:"trace,omitempty"`
+	// As in Acquire.
+	Claims          bool  `protobuf:"varint,13,opt,name=claims,proto3" json:"claims,omitempty"`
+	RideThroughNano int64 `protobuf:"varint,14,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AcquireRequest) Reset() {
@@ -2290,6 +2406,20 @@ func (x *AcquireRequest) GetTrace() bool {
 		return x.Trace
 	}
 	return false
+}
+
+func (x *AcquireRequest) GetClaims() bool {
+	if x != nil {
+		return x.Claims
+	}
+	return false
+}
+
+func (x *AcquireRequest) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
+	}
+	return 0
 }
 
 type AcquireResponse struct {
@@ -2754,7 +2884,10 @@ type Lock struct {
 	// What is left of a lock-delay.
 	ClosedForNano int64 `protobuf:"varint,6,opt,name=closed_for_nano,json=closedForNano,proto3" json:"closed_for_nano,omitempty"`
 	// How many slots have a holder.
-	InUse         uint32 `protobuf:"varint,7,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	InUse uint32 `protobuf:"varint,7,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	// For how long the name is closed to acquires that do not claim: a holder that rides
+	// through an outage may be going on.
+	ClaimOnlyNano int64 `protobuf:"varint,8,opt,name=claim_only_nano,json=claimOnlyNano,proto3" json:"claim_only_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2834,6 +2967,13 @@ func (x *Lock) GetClosedForNano() int64 {
 func (x *Lock) GetInUse() uint32 {
 	if x != nil {
 		return x.InUse
+	}
+	return 0
+}
+
+func (x *Lock) GetClaimOnlyNano() int64 {
+	if x != nil {
+		return x.ClaimOnlyNano
 	}
 	return 0
 }
@@ -2977,7 +3117,10 @@ func (x *BreakRequest) GetNow() bool {
 type BreakResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lease has ended; otherwise its holder was asked to let go.
-	Ended         bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
+	// How long the holder may still go on where it cannot be reached, but for a guard that
+	// is claimed with a higher token; 0: not beyond its deadline.
+	RidesOnNano   int64 `protobuf:"varint,2,opt,name=rides_on_nano,json=ridesOnNano,proto3" json:"rides_on_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3017,6 +3160,13 @@ func (x *BreakResponse) GetEnded() bool {
 		return x.Ended
 	}
 	return false
+}
+
+func (x *BreakResponse) GetRidesOnNano() int64 {
+	if x != nil {
+		return x.RidesOnNano
+	}
+	return 0
 }
 
 type StatusRequest struct {
@@ -3090,7 +3240,9 @@ type StatusResponse struct {
 	Tls  bool `protobuf:"varint,24,opt,name=tls,proto3" json:"tls,omitempty"`
 	Auth bool `protobuf:"varint,25,opt,name=auth,proto3" json:"auth,omitempty"`
 	// The caller may not see the state in full: all counts are left out.
-	Partial       bool `protobuf:"varint,26,opt,name=partial,proto3" json:"partial,omitempty"`
+	Partial bool `protobuf:"varint,26,opt,name=partial,proto3" json:"partial,omitempty"`
+	// How long a drill goes on; 0: none is held.
+	DrillNano     int64 `protobuf:"varint,27,opt,name=drill_nano,json=drillNano,proto3" json:"drill_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3300,6 +3452,310 @@ func (x *StatusResponse) GetPartial() bool {
 	return false
 }
 
+func (x *StatusResponse) GetDrillNano() int64 {
+	if x != nil {
+		return x.DrillNano
+	}
+	return 0
+}
+
+type DrillRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long the outage lasts: above 0, at most 1 h.
+	ForNano       int64 `protobuf:"varint,1,opt,name=for_nano,json=forNano,proto3" json:"for_nano,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrillRequest) Reset() {
+	*x = DrillRequest{}
+	mi := &file_linkpb_link_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrillRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrillRequest) ProtoMessage() {}
+
+func (x *DrillRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrillRequest.ProtoReflect.Descriptor instead.
+func (*DrillRequest) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *DrillRequest) GetForNano() int64 {
+	if x != nil {
+		return x.ForNano
+	}
+	return 0
+}
+
+type DrillResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long it lasted.
+	LastedNano int64 `protobuf:"varint,1,opt,name=lasted_nano,json=lastedNano,proto3" json:"lasted_nano,omitempty"`
+	// Sessions that were open when it began, and those of them that did not return within
+	// their TTL.
+	Sessions uint64       `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	Lost     []*DrillLoss `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
+	// There are more of them than are listed.
+	LostCount uint64 `protobuf:"varint,4,opt,name=lost_count,json=lostCount,proto3" json:"lost_count,omitempty"`
+	// Sessions that returned and had leases that rode.
+	Rides      []*DrillRide `protobuf:"bytes,5,rep,name=rides,proto3" json:"rides,omitempty"`
+	RidesCount uint64       `protobuf:"varint,6,opt,name=rides_count,json=ridesCount,proto3" json:"rides_count,omitempty"`
+	// Sessions that had neither returned nor ended when the answer was written.
+	Missing       uint64 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrillResponse) Reset() {
+	*x = DrillResponse{}
+	mi := &file_linkpb_link_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrillResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrillResponse) ProtoMessage() {}
+
+func (x *DrillResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrillResponse.ProtoReflect.Descriptor instead.
+func (*DrillResponse) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *DrillResponse) GetLastedNano() int64 {
+	if x != nil {
+		return x.LastedNano
+	}
+	return 0
+}
+
+func (x *DrillResponse) GetSessions() uint64 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *DrillResponse) GetLost() []*DrillLoss {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+func (x *DrillResponse) GetLostCount() uint64 {
+	if x != nil {
+		return x.LostCount
+	}
+	return 0
+}
+
+func (x *DrillResponse) GetRides() []*DrillRide {
+	if x != nil {
+		return x.Rides
+	}
+	return nil
+}
+
+func (x *DrillResponse) GetRidesCount() uint64 {
+	if x != nil {
+		return x.RidesCount
+	}
+	return 0
+}
+
+func (x *DrillResponse) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+// DrillLoss is a session that ended.
+type DrillLoss struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Holder        string                 `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	Label         string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	Identity      string                 `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	Names         []string               `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
+	Leases        uint64                 `protobuf:"varint,5,opt,name=leases,proto3" json:"leases,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrillLoss) Reset() {
+	*x = DrillLoss{}
+	mi := &file_linkpb_link_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrillLoss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrillLoss) ProtoMessage() {}
+
+func (x *DrillLoss) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrillLoss.ProtoReflect.Descriptor instead.
+func (*DrillLoss) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *DrillLoss) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *DrillLoss) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *DrillLoss) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *DrillLoss) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *DrillLoss) GetLeases() uint64 {
+	if x != nil {
+		return x.Leases
+	}
+	return 0
+}
+
+// DrillRide is a session whose leases rode.
+type DrillRide struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Holder        string                 `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	Label         string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	Identity      string                 `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	Names         []string               `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
+	RodeNano      int64                  `protobuf:"varint,5,opt,name=rode_nano,json=rodeNano,proto3" json:"rode_nano,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrillRide) Reset() {
+	*x = DrillRide{}
+	mi := &file_linkpb_link_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrillRide) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrillRide) ProtoMessage() {}
+
+func (x *DrillRide) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrillRide.ProtoReflect.Descriptor instead.
+func (*DrillRide) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *DrillRide) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *DrillRide) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *DrillRide) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *DrillRide) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *DrillRide) GetRodeNano() int64 {
+	if x != nil {
+		return x.RodeNano
+	}
+	return 0
+}
+
 // RefusedDetail goes with the gRPC status of a refused unary call.
 type RefusedDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3310,7 +3766,7 @@ type RefusedDetail struct {
 
 func (x *RefusedDetail) Reset() {
 	*x = RefusedDetail{}
-	mi := &file_linkpb_link_proto_msgTypes[40]
+	mi := &file_linkpb_link_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3322,7 +3778,7 @@ func (x *RefusedDetail) String() string {
 func (*RefusedDetail) ProtoMessage() {}
 
 func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[40]
+	mi := &file_linkpb_link_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3335,7 +3791,7 @@ func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedDetail.ProtoReflect.Descriptor instead.
 func (*RefusedDetail) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{40}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RefusedDetail) GetRefused() *Refused {
@@ -3358,7 +3814,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05close\x18\x05 \x01(\bR\x05close\x12\x18\n" +
 	"\aobserve\x18\x06 \x03(\tR\aobserve\x12\x1c\n" +
 	"\tunobserve\x18\a \x03(\tR\tunobserve\x12\x19\n" +
-	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\x83\x03\n" +
+	"\bttl_nano\x18\b \x01(\x03R\attlNano\"\xa4\x03\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -3377,7 +3833,9 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\tunreached\x18\f \x01(\tR\tunreached\x12\x1f\n" +
 	"\vnext_number\x18\r \x01(\x04R\n" +
 	"nextNumber\x12\x18\n" +
-	"\afurther\x18\x0e \x01(\rR\afurther\"\x82\x02\n" +
+	"\afurther\x18\x0e \x01(\rR\afurther\x12\x1f\n" +
+	"\vriding_nano\x18\x0f \x01(\x03R\n" +
+	"ridingNano\"\x82\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
 	"\aacquire\x18\x02 \x01(\v2\x15.pawl.link.v1.AcquireH\x00R\aacquire\x121\n" +
@@ -3385,7 +3843,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x06cancel\x18\x04 \x01(\v2\x14.pawl.link.v1.CancelH\x00R\x06cancel\x12+\n" +
 	"\x05check\x18\x05 \x01(\v2\x13.pawl.link.v1.CheckH\x00R\x05check\x12\x14\n" +
 	"\x05trace\x18\x06 \x01(\bR\x05traceB\x06\n" +
-	"\x04what\"\xe7\x01\n" +
+	"\x04what\"\xab\x02\n" +
 	"\aAcquire\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\bR\x03try\x12\x14\n" +
@@ -3395,7 +3853,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05slots\x18\x06 \x01(\rR\x05slots\x12\x14\n" +
 	"\x05value\x18\a \x01(\fR\x05value\x12&\n" +
 	"\x0flock_delay_nano\x18\b \x01(\x03R\rlockDelayNano\x12\x1a\n" +
-	"\breplaces\x18\t \x01(\x04R\breplaces\"\x1f\n" +
+	"\breplaces\x18\t \x01(\x04R\breplaces\x12\x16\n" +
+	"\x06claims\x18\n" +
+	" \x01(\bR\x06claims\x12*\n" +
+	"\x11ride_through_nano\x18\v \x01(\x03R\x0frideThroughNano\"\x1f\n" +
 	"\aRelease\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\" \n" +
 	"\x06Cancel\x12\x16\n" +
@@ -3462,9 +3923,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05Fence\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot\"!\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\"I\n" +
 	"\aWaiting\x12\x16\n" +
-	"\x06ticket\x18\x01 \x01(\fR\x06ticket\"\x06\n" +
+	"\x06ticket\x18\x01 \x01(\fR\x06ticket\x12&\n" +
+	"\x0fclaim_only_nano\x18\x02 \x01(\x03R\rclaimOnlyNano\"\x06\n" +
 	"\x04Done\"\xde\x01\n" +
 	"\aRefused\x12,\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x14.pawl.link.v1.ReasonR\x06reason\x12\x18\n" +
@@ -3473,7 +3935,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x10retry_after_nano\x18\x04 \x01(\x03R\x0eretryAfterNano\x12\x1f\n" +
 	"\vactive_link\x18\x05 \x01(\tR\n" +
 	"activeLink\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04name\"\x80\x02\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\"\xd7\x02\n" +
 	"\x06Holder\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x14\n" +
@@ -3483,7 +3945,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x06shared\x18\x06 \x01(\bR\x06shared\x12\x12\n" +
 	"\x04slot\x18\a \x01(\rR\x04slot\x12\x1a\n" +
 	"\bbreaking\x18\b \x01(\bR\bbreaking\x12\x1a\n" +
-	"\bidentity\x18\t \x01(\tR\bidentity\"\xa7\x01\n" +
+	"\bidentity\x18\t \x01(\tR\bidentity\x12)\n" +
+	"\x05grade\x18\n" +
+	" \x01(\x0e2\x13.pawl.link.v1.GradeR\x05grade\x12*\n" +
+	"\x11ride_through_nano\x18\v \x01(\x03R\x0frideThroughNano\"\xa7\x01\n" +
 	"\x06Notice\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.pawl.link.v1.Notice.KindR\x04kind\x12\x16\n" +
@@ -3505,7 +3970,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"/\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x16\n" +
-	"\x14CloseSessionResponse\"\xc3\x02\n" +
+	"\x14CloseSessionResponse\"\x87\x03\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x19\n" +
@@ -3520,7 +3985,9 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05value\x18\n" +
 	" \x01(\fR\x05value\x12&\n" +
 	"\x0flock_delay_nano\x18\v \x01(\x03R\rlockDelayNano\x12\x14\n" +
-	"\x05trace\x18\f \x01(\bR\x05trace\"\xbd\x02\n" +
+	"\x05trace\x18\f \x01(\bR\x05trace\x12\x16\n" +
+	"\x06claims\x18\r \x01(\bR\x06claims\x12*\n" +
+	"\x11ride_through_nano\x18\x0e \x01(\x03R\x0frideThroughNano\"\xbd\x02\n" +
 	"\x0fAcquireResponse\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -3554,7 +4021,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"`\n" +
 	"\fListResponse\x12(\n" +
 	"\x05locks\x18\x01 \x03(\v2\x12.pawl.link.v1.LockR\x05locks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8d\x02\n" +
 	"\x04Lock\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\aholders\x18\x02 \x03(\v2\x14.pawl.link.v1.HolderR\aholders\x12.\n" +
@@ -3562,7 +4029,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x01(\fR\x05value\x12\x14\n" +
 	"\x05slots\x18\x05 \x01(\rR\x05slots\x12&\n" +
 	"\x0fclosed_for_nano\x18\x06 \x01(\x03R\rclosedForNano\x12\x15\n" +
-	"\x06in_use\x18\a \x01(\rR\x05inUse\"j\n" +
+	"\x06in_use\x18\a \x01(\rR\x05inUse\x12&\n" +
+	"\x0fclaim_only_nano\x18\b \x01(\x03R\rclaimOnlyNano\"j\n" +
 	"\x06Waiter\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x16\n" +
@@ -3572,10 +4040,11 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x10\n" +
-	"\x03now\x18\x04 \x01(\bR\x03now\"%\n" +
+	"\x03now\x18\x04 \x01(\bR\x03now\"I\n" +
 	"\rBreakResponse\x12\x14\n" +
-	"\x05ended\x18\x01 \x01(\bR\x05ended\"\x0f\n" +
-	"\rStatusRequest\"\xe7\x05\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\"\n" +
+	"\rrides_on_nano\x18\x02 \x01(\x03R\vridesOnNano\"\x0f\n" +
+	"\rStatusRequest\"\x86\x06\n" +
 	"\x0eStatusResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1f\n" +
@@ -3605,7 +4074,34 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04role\x18\x16 \x01(\tR\x04role\x12\x10\n" +
 	"\x03tls\x18\x18 \x01(\bR\x03tls\x12\x12\n" +
 	"\x04auth\x18\x19 \x01(\bR\x04auth\x12\x18\n" +
-	"\apartial\x18\x1a \x01(\bR\apartial\"@\n" +
+	"\apartial\x18\x1a \x01(\bR\apartial\x12\x1d\n" +
+	"\n" +
+	"drill_nano\x18\x1b \x01(\x03R\tdrillNano\")\n" +
+	"\fDrillRequest\x12\x19\n" +
+	"\bfor_nano\x18\x01 \x01(\x03R\aforNano\"\x82\x02\n" +
+	"\rDrillResponse\x12\x1f\n" +
+	"\vlasted_nano\x18\x01 \x01(\x03R\n" +
+	"lastedNano\x12\x1a\n" +
+	"\bsessions\x18\x02 \x01(\x04R\bsessions\x12+\n" +
+	"\x04lost\x18\x03 \x03(\v2\x17.pawl.link.v1.DrillLossR\x04lost\x12\x1d\n" +
+	"\n" +
+	"lost_count\x18\x04 \x01(\x04R\tlostCount\x12-\n" +
+	"\x05rides\x18\x05 \x03(\v2\x17.pawl.link.v1.DrillRideR\x05rides\x12\x1f\n" +
+	"\vrides_count\x18\x06 \x01(\x04R\n" +
+	"ridesCount\x12\x18\n" +
+	"\amissing\x18\a \x01(\x04R\amissing\"\x83\x01\n" +
+	"\tDrillLoss\x12\x16\n" +
+	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +
+	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x14\n" +
+	"\x05names\x18\x04 \x03(\tR\x05names\x12\x16\n" +
+	"\x06leases\x18\x05 \x01(\x04R\x06leases\"\x88\x01\n" +
+	"\tDrillRide\x12\x16\n" +
+	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +
+	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x14\n" +
+	"\x05names\x18\x04 \x03(\tR\x05names\x12\x1b\n" +
+	"\trode_nano\x18\x05 \x01(\x03R\brodeNano\"@\n" +
 	"\rRefusedDetail\x12/\n" +
 	"\arefused\x18\x01 \x01(\v2\x15.pawl.link.v1.RefusedR\arefused*\x97\x02\n" +
 	"\x06Reason\x12\x16\n" +
@@ -3621,7 +4117,12 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x12REASON_UNAVAILABLE\x10\t\x12\x1c\n" +
 	"\x18REASON_STORE_ROLLED_BACK\x10\n" +
 	"\x12\x14\n" +
-	"\x10REASON_CANCELLED\x10\v2\xf7\x05\n" +
+	"\x10REASON_CANCELLED\x10\v*X\n" +
+	"\x05Grade\x12\x15\n" +
+	"\x11GRADE_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eGRADE_ADVISORY\x10\x01\x12\x11\n" +
+	"\rGRADE_DELAYED\x10\x02\x12\x11\n" +
+	"\rGRADE_CLAIMED\x10\x032\xb9\x06\n" +
 	"\x04Link\x12F\n" +
 	"\x06Attach\x12\x1b.pawl.link.v1.ClientMessage\x1a\x1b.pawl.link.v1.ServerMessage(\x010\x01\x12R\n" +
 	"\vOpenSession\x12 .pawl.link.v1.OpenSessionRequest\x1a!.pawl.link.v1.OpenSessionResponse\x12U\n" +
@@ -3633,7 +4134,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\aRelease\x12\x1c.pawl.link.v1.ReleaseRequest\x1a\x1d.pawl.link.v1.ReleaseResponse\x12=\n" +
 	"\x04List\x12\x19.pawl.link.v1.ListRequest\x1a\x1a.pawl.link.v1.ListResponse\x12@\n" +
 	"\x05Break\x12\x1a.pawl.link.v1.BreakRequest\x1a\x1b.pawl.link.v1.BreakResponse\x12C\n" +
-	"\x06Status\x12\x1b.pawl.link.v1.StatusRequest\x1a\x1c.pawl.link.v1.StatusResponseB(Z&github.com/pawlproject/pawl/api/linkpbb\x06proto3"
+	"\x06Status\x12\x1b.pawl.link.v1.StatusRequest\x1a\x1c.pawl.link.v1.StatusResponse\x12@\n" +
+	"\x05Drill\x12\x1a.pawl.link.v1.DrillRequest\x1a\x1b.pawl.link.v1.DrillResponseB(Z&github.com/pawlproject/pawl/api/linkpbb\x06proto3"
 
 var (
 	file_linkpb_link_proto_rawDescOnce sync.Once
@@ -3647,107 +4149,117 @@ func file_linkpb_link_proto_rawDescGZIP() []byte {
 	return file_linkpb_link_proto_rawDescData
 }
 
-var file_linkpb_link_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_linkpb_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_linkpb_link_proto_goTypes = []any{
 	(Reason)(0),                  // 0: pawl.link.v1.Reason
-	(Notice_Kind)(0),             // 1: pawl.link.v1.Notice.Kind
-	(*ClientMessage)(nil),        // 2: pawl.link.v1.ClientMessage
-	(*Hello)(nil),                // 3: pawl.link.v1.Hello
-	(*Request)(nil),              // 4: pawl.link.v1.Request
-	(*Acquire)(nil),              // 5: pawl.link.v1.Acquire
-	(*Release)(nil),              // 6: pawl.link.v1.Release
-	(*Cancel)(nil),               // 7: pawl.link.v1.Cancel
-	(*Check)(nil),                // 8: pawl.link.v1.Check
-	(*ServerMessage)(nil),        // 9: pawl.link.v1.ServerMessage
-	(*Observed)(nil),             // 10: pawl.link.v1.Observed
-	(*Welcome)(nil),              // 11: pawl.link.v1.Welcome
-	(*Closed)(nil),               // 12: pawl.link.v1.Closed
-	(*Reply)(nil),                // 13: pawl.link.v1.Reply
-	(*Trace)(nil),                // 14: pawl.link.v1.Trace
-	(*Granted)(nil),              // 15: pawl.link.v1.Granted
-	(*Fence)(nil),                // 16: pawl.link.v1.Fence
-	(*Waiting)(nil),              // 17: pawl.link.v1.Waiting
-	(*Done)(nil),                 // 18: pawl.link.v1.Done
-	(*Refused)(nil),              // 19: pawl.link.v1.Refused
-	(*Holder)(nil),               // 20: pawl.link.v1.Holder
-	(*Notice)(nil),               // 21: pawl.link.v1.Notice
-	(*OpenSessionRequest)(nil),   // 22: pawl.link.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),  // 23: pawl.link.v1.OpenSessionResponse
-	(*RenewSessionRequest)(nil),  // 24: pawl.link.v1.RenewSessionRequest
-	(*RenewSessionResponse)(nil), // 25: pawl.link.v1.RenewSessionResponse
-	(*CloseSessionRequest)(nil),  // 26: pawl.link.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil), // 27: pawl.link.v1.CloseSessionResponse
-	(*AcquireRequest)(nil),       // 28: pawl.link.v1.AcquireRequest
-	(*AcquireResponse)(nil),      // 29: pawl.link.v1.AcquireResponse
-	(*RenewLeaseRequest)(nil),    // 30: pawl.link.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),   // 31: pawl.link.v1.RenewLeaseResponse
-	(*ReleaseRequest)(nil),       // 32: pawl.link.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),      // 33: pawl.link.v1.ReleaseResponse
-	(*ListRequest)(nil),          // 34: pawl.link.v1.ListRequest
-	(*ListResponse)(nil),         // 35: pawl.link.v1.ListResponse
-	(*Lock)(nil),                 // 36: pawl.link.v1.Lock
-	(*Waiter)(nil),               // 37: pawl.link.v1.Waiter
-	(*BreakRequest)(nil),         // 38: pawl.link.v1.BreakRequest
-	(*BreakResponse)(nil),        // 39: pawl.link.v1.BreakResponse
-	(*StatusRequest)(nil),        // 40: pawl.link.v1.StatusRequest
-	(*StatusResponse)(nil),       // 41: pawl.link.v1.StatusResponse
-	(*RefusedDetail)(nil),        // 42: pawl.link.v1.RefusedDetail
+	(Grade)(0),                   // 1: pawl.link.v1.Grade
+	(Notice_Kind)(0),             // 2: pawl.link.v1.Notice.Kind
+	(*ClientMessage)(nil),        // 3: pawl.link.v1.ClientMessage
+	(*Hello)(nil),                // 4: pawl.link.v1.Hello
+	(*Request)(nil),              // 5: pawl.link.v1.Request
+	(*Acquire)(nil),              // 6: pawl.link.v1.Acquire
+	(*Release)(nil),              // 7: pawl.link.v1.Release
+	(*Cancel)(nil),               // 8: pawl.link.v1.Cancel
+	(*Check)(nil),                // 9: pawl.link.v1.Check
+	(*ServerMessage)(nil),        // 10: pawl.link.v1.ServerMessage
+	(*Observed)(nil),             // 11: pawl.link.v1.Observed
+	(*Welcome)(nil),              // 12: pawl.link.v1.Welcome
+	(*Closed)(nil),               // 13: pawl.link.v1.Closed
+	(*Reply)(nil),                // 14: pawl.link.v1.Reply
+	(*Trace)(nil),                // 15: pawl.link.v1.Trace
+	(*Granted)(nil),              // 16: pawl.link.v1.Granted
+	(*Fence)(nil),                // 17: pawl.link.v1.Fence
+	(*Waiting)(nil),              // 18: pawl.link.v1.Waiting
+	(*Done)(nil),                 // 19: pawl.link.v1.Done
+	(*Refused)(nil),              // 20: pawl.link.v1.Refused
+	(*Holder)(nil),               // 21: pawl.link.v1.Holder
+	(*Notice)(nil),               // 22: pawl.link.v1.Notice
+	(*OpenSessionRequest)(nil),   // 23: pawl.link.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),  // 24: pawl.link.v1.OpenSessionResponse
+	(*RenewSessionRequest)(nil),  // 25: pawl.link.v1.RenewSessionRequest
+	(*RenewSessionResponse)(nil), // 26: pawl.link.v1.RenewSessionResponse
+	(*CloseSessionRequest)(nil),  // 27: pawl.link.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil), // 28: pawl.link.v1.CloseSessionResponse
+	(*AcquireRequest)(nil),       // 29: pawl.link.v1.AcquireRequest
+	(*AcquireResponse)(nil),      // 30: pawl.link.v1.AcquireResponse
+	(*RenewLeaseRequest)(nil),    // 31: pawl.link.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),   // 32: pawl.link.v1.RenewLeaseResponse
+	(*ReleaseRequest)(nil),       // 33: pawl.link.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 34: pawl.link.v1.ReleaseResponse
+	(*ListRequest)(nil),          // 35: pawl.link.v1.ListRequest
+	(*ListResponse)(nil),         // 36: pawl.link.v1.ListResponse
+	(*Lock)(nil),                 // 37: pawl.link.v1.Lock
+	(*Waiter)(nil),               // 38: pawl.link.v1.Waiter
+	(*BreakRequest)(nil),         // 39: pawl.link.v1.BreakRequest
+	(*BreakResponse)(nil),        // 40: pawl.link.v1.BreakResponse
+	(*StatusRequest)(nil),        // 41: pawl.link.v1.StatusRequest
+	(*StatusResponse)(nil),       // 42: pawl.link.v1.StatusResponse
+	(*DrillRequest)(nil),         // 43: pawl.link.v1.DrillRequest
+	(*DrillResponse)(nil),        // 44: pawl.link.v1.DrillResponse
+	(*DrillLoss)(nil),            // 45: pawl.link.v1.DrillLoss
+	(*DrillRide)(nil),            // 46: pawl.link.v1.DrillRide
+	(*RefusedDetail)(nil),        // 47: pawl.link.v1.RefusedDetail
 }
 var file_linkpb_link_proto_depIdxs = []int32{
-	3,  // 0: pawl.link.v1.ClientMessage.hello:type_name -> pawl.link.v1.Hello
-	4,  // 1: pawl.link.v1.ClientMessage.requests:type_name -> pawl.link.v1.Request
-	5,  // 2: pawl.link.v1.Request.acquire:type_name -> pawl.link.v1.Acquire
-	6,  // 3: pawl.link.v1.Request.release:type_name -> pawl.link.v1.Release
-	7,  // 4: pawl.link.v1.Request.cancel:type_name -> pawl.link.v1.Cancel
-	8,  // 5: pawl.link.v1.Request.check:type_name -> pawl.link.v1.Check
-	11, // 6: pawl.link.v1.ServerMessage.welcome:type_name -> pawl.link.v1.Welcome
-	13, // 7: pawl.link.v1.ServerMessage.replies:type_name -> pawl.link.v1.Reply
-	21, // 8: pawl.link.v1.ServerMessage.notices:type_name -> pawl.link.v1.Notice
-	12, // 9: pawl.link.v1.ServerMessage.closed:type_name -> pawl.link.v1.Closed
-	10, // 10: pawl.link.v1.ServerMessage.observed:type_name -> pawl.link.v1.Observed
+	4,  // 0: pawl.link.v1.ClientMessage.hello:type_name -> pawl.link.v1.Hello
+	5,  // 1: pawl.link.v1.ClientMessage.requests:type_name -> pawl.link.v1.Request
+	6,  // 2: pawl.link.v1.Request.acquire:type_name -> pawl.link.v1.Acquire
+	7,  // 3: pawl.link.v1.Request.release:type_name -> pawl.link.v1.Release
+	8,  // 4: pawl.link.v1.Request.cancel:type_name -> pawl.link.v1.Cancel
+	9,  // 5: pawl.link.v1.Request.check:type_name -> pawl.link.v1.Check
+	12, // 6: pawl.link.v1.ServerMessage.welcome:type_name -> pawl.link.v1.Welcome
+	14, // 7: pawl.link.v1.ServerMessage.replies:type_name -> pawl.link.v1.Reply
+	22, // 8: pawl.link.v1.ServerMessage.notices:type_name -> pawl.link.v1.Notice
+	13, // 9: pawl.link.v1.ServerMessage.closed:type_name -> pawl.link.v1.Closed
+	11, // 10: pawl.link.v1.ServerMessage.observed:type_name -> pawl.link.v1.Observed
 	0,  // 11: pawl.link.v1.Observed.reason:type_name -> pawl.link.v1.Reason
 	0,  // 12: pawl.link.v1.Closed.reason:type_name -> pawl.link.v1.Reason
-	15, // 13: pawl.link.v1.Reply.granted:type_name -> pawl.link.v1.Granted
-	17, // 14: pawl.link.v1.Reply.waiting:type_name -> pawl.link.v1.Waiting
-	18, // 15: pawl.link.v1.Reply.done:type_name -> pawl.link.v1.Done
-	19, // 16: pawl.link.v1.Reply.refused:type_name -> pawl.link.v1.Refused
-	14, // 17: pawl.link.v1.Reply.trace:type_name -> pawl.link.v1.Trace
-	16, // 18: pawl.link.v1.Granted.fences:type_name -> pawl.link.v1.Fence
+	16, // 13: pawl.link.v1.Reply.granted:type_name -> pawl.link.v1.Granted
+	18, // 14: pawl.link.v1.Reply.waiting:type_name -> pawl.link.v1.Waiting
+	19, // 15: pawl.link.v1.Reply.done:type_name -> pawl.link.v1.Done
+	20, // 16: pawl.link.v1.Reply.refused:type_name -> pawl.link.v1.Refused
+	15, // 17: pawl.link.v1.Reply.trace:type_name -> pawl.link.v1.Trace
+	17, // 18: pawl.link.v1.Granted.fences:type_name -> pawl.link.v1.Fence
 	0,  // 19: pawl.link.v1.Refused.reason:type_name -> pawl.link.v1.Reason
-	20, // 20: pawl.link.v1.Refused.holder:type_name -> pawl.link.v1.Holder
-	1,  // 21: pawl.link.v1.Notice.kind:type_name -> pawl.link.v1.Notice.Kind
-	16, // 22: pawl.link.v1.AcquireResponse.fences:type_name -> pawl.link.v1.Fence
-	14, // 23: pawl.link.v1.AcquireResponse.trace:type_name -> pawl.link.v1.Trace
-	36, // 24: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
-	20, // 25: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
-	37, // 26: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
-	19, // 27: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
-	2,  // 28: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
-	22, // 29: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
-	24, // 30: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
-	26, // 31: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
-	28, // 32: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
-	30, // 33: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
-	32, // 34: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
-	34, // 35: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
-	38, // 36: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
-	40, // 37: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
-	9,  // 38: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
-	23, // 39: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
-	25, // 40: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
-	27, // 41: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
-	29, // 42: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
-	31, // 43: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
-	33, // 44: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
-	35, // 45: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
-	39, // 46: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
-	41, // 47: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
-	38, // [38:48] is the sub-list for method output_type
-	28, // [28:38] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	21, // 20: pawl.link.v1.Refused.holder:type_name -> pawl.link.v1.Holder
+	1,  // 21: pawl.link.v1.Holder.grade:type_name -> pawl.link.v1.Grade
+	2,  // 22: pawl.link.v1.Notice.kind:type_name -> pawl.link.v1.Notice.Kind
+	17, // 23: pawl.link.v1.AcquireResponse.fences:type_name -> pawl.link.v1.Fence
+	15, // 24: pawl.link.v1.AcquireResponse.trace:type_name -> pawl.link.v1.Trace
+	37, // 25: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
+	21, // 26: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
+	38, // 27: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
+	45, // 28: pawl.link.v1.DrillResponse.lost:type_name -> pawl.link.v1.DrillLoss
+	46, // 29: pawl.link.v1.DrillResponse.rides:type_name -> pawl.link.v1.DrillRide
+	20, // 30: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
+	3,  // 31: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
+	23, // 32: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
+	25, // 33: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
+	27, // 34: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
+	29, // 35: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
+	31, // 36: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
+	33, // 37: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
+	35, // 38: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
+	39, // 39: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
+	41, // 40: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
+	43, // 41: pawl.link.v1.Link.Drill:input_type -> pawl.link.v1.DrillRequest
+	10, // 42: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
+	24, // 43: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
+	26, // 44: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
+	28, // 45: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
+	30, // 46: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
+	32, // 47: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
+	34, // 48: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
+	36, // 49: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
+	40, // 50: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
+	42, // 51: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
+	44, // 52: pawl.link.v1.Link.Drill:output_type -> pawl.link.v1.DrillResponse
+	42, // [42:53] is the sub-list for method output_type
+	31, // [31:42] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_linkpb_link_proto_init() }
@@ -3772,8 +4284,8 @@ func file_linkpb_link_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linkpb_link_proto_rawDesc), len(file_linkpb_link_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   41,
+			NumEnums:      3,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

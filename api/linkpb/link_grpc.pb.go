@@ -32,6 +32,7 @@ const (
 	Link_List_FullMethodName         = "/pawl.link.v1.Link/List"
 	Link_Break_FullMethodName        = "/pawl.link.v1.Link/Break"
 	Link_Status_FullMethodName       = "/pawl.link.v1.Link/Status"
+	Link_Drill_FullMethodName        = "/pawl.link.v1.Link/Drill"
 )
 
 // LinkClient is the client API for Link service.
@@ -50,6 +51,9 @@ type LinkClient interface {
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	Break(ctx context.Context, in *BreakRequest, opts ...grpc.CallOption) (*BreakResponse, error)
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
+	// Drill has the cell answer as one that has lost its quorum, and tells who did not
+	// live through it.
+	Drill(ctx context.Context, in *DrillRequest, opts ...grpc.CallOption) (*DrillResponse, error)
 }
 
 type linkClient struct {
@@ -163,6 +167,16 @@ func (c *linkClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *linkClient) Drill(ctx context.Context, in *DrillRequest, opts ...grpc.CallOption) (*DrillResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrillResponse)
+	err := c.cc.Invoke(ctx, Link_Drill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LinkServer is the server API for Link service.
 // All implementations must embed UnimplementedLinkServer
 // for forward compatibility.
@@ -179,6 +193,9 @@ type LinkServer interface {
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	Break(context.Context, *BreakRequest) (*BreakResponse, error)
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
+	// Drill has the cell answer as one that has lost its quorum, and tells who did not
+	// live through it.
+	Drill(context.Context, *DrillRequest) (*DrillResponse, error)
 	mustEmbedUnimplementedLinkServer()
 }
 
@@ -218,6 +235,9 @@ func (UnimplementedLinkServer) Break(context.Context, *BreakRequest) (*BreakResp
 }
 func (UnimplementedLinkServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
+}
+func (UnimplementedLinkServer) Drill(context.Context, *DrillRequest) (*DrillResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Drill not implemented")
 }
 func (UnimplementedLinkServer) mustEmbedUnimplementedLinkServer() {}
 func (UnimplementedLinkServer) testEmbeddedByValue()              {}
@@ -409,6 +429,24 @@ func _Link_Status_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Link_Drill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServer).Drill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Link_Drill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServer).Drill(ctx, req.(*DrillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Link_ServiceDesc is the grpc.ServiceDesc for Link service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -451,6 +489,10 @@ var Link_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Status",
 			Handler:    _Link_Status_Handler,
+		},
+		{
+			MethodName: "Drill",
+			Handler:    _Link_Drill_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

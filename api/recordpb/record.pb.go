@@ -48,7 +48,7 @@ const (
 	// Heard again: session.
 	Kind_KIND_SESSION_HEARD Kind = 8
 	// session, token, grants, mode, slots, request, finished, args, lease,
-	// request_key, salt, label, value, lock_delay_nano, at_unix_nano.
+	// request_key, salt, label, value, lock_delay_nano, claims, at_unix_nano.
 	Kind_KIND_GRANTED Kind = 9
 	// session, token, finished, at_unix_nano.
 	Kind_KIND_RELEASED Kind = 10
@@ -77,6 +77,14 @@ const (
 	// logged when it is asked for, a lower one when the last promise given under
 	// the higher one has run out.
 	Kind_KIND_SESSION_TTL Kind = 19
+	// As KIND_GRANTED, with claims and ride_through_nano. A kind of its own, so that a
+	// reader that knows of no riders stops here.
+	Kind_KIND_GRANTED_RIDER Kind = 20
+	// A lease that may ride through an outage ended unreleased. The name is closed to
+	// acquires that do not claim: name, left_nano of it, identity of whose lease that was.
+	Kind_KIND_NAME_CLAIM_ONLY Kind = 21
+	// That is over: name.
+	Kind_KIND_NAME_CLAIM_ONLY_OVER Kind = 22
 )
 
 // Enum value maps for Kind.
@@ -102,28 +110,34 @@ var (
 		17: "KIND_NAME_CLOSED",
 		18: "KIND_NAME_OPENED",
 		19: "KIND_SESSION_TTL",
+		20: "KIND_GRANTED_RIDER",
+		21: "KIND_NAME_CLAIM_ONLY",
+		22: "KIND_NAME_CLAIM_ONLY_OVER",
 	}
 	Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED":     0,
-		"KIND_CELL":            1,
-		"KIND_TENURE":          2,
-		"KIND_FLOOR":           3,
-		"KIND_SESSION_OPENED":  4,
-		"KIND_SESSION_CLOSED":  5,
-		"KIND_SESSION_EXPIRED": 6,
-		"KIND_SESSION_SILENT":  7,
-		"KIND_SESSION_HEARD":   8,
-		"KIND_GRANTED":         9,
-		"KIND_RELEASED":        10,
-		"KIND_BREAKING":        11,
-		"KIND_BROKEN":          12,
-		"KIND_PAST_TENURE":     13,
-		"KIND_REQUESTS":        14,
-		"KIND_OUTCOME":         15,
-		"KIND_COUNTER":         16,
-		"KIND_NAME_CLOSED":     17,
-		"KIND_NAME_OPENED":     18,
-		"KIND_SESSION_TTL":     19,
+		"KIND_UNSPECIFIED":          0,
+		"KIND_CELL":                 1,
+		"KIND_TENURE":               2,
+		"KIND_FLOOR":                3,
+		"KIND_SESSION_OPENED":       4,
+		"KIND_SESSION_CLOSED":       5,
+		"KIND_SESSION_EXPIRED":      6,
+		"KIND_SESSION_SILENT":       7,
+		"KIND_SESSION_HEARD":        8,
+		"KIND_GRANTED":              9,
+		"KIND_RELEASED":             10,
+		"KIND_BREAKING":             11,
+		"KIND_BROKEN":               12,
+		"KIND_PAST_TENURE":          13,
+		"KIND_REQUESTS":             14,
+		"KIND_OUTCOME":              15,
+		"KIND_COUNTER":              16,
+		"KIND_NAME_CLOSED":          17,
+		"KIND_NAME_OPENED":          18,
+		"KIND_SESSION_TTL":          19,
+		"KIND_GRANTED_RIDER":        20,
+		"KIND_NAME_CLAIM_ONLY":      21,
+		"KIND_NAME_CLAIM_ONLY_OVER": 22,
 	}
 )
 
@@ -477,8 +491,12 @@ type Event struct {
 	Value         []byte `protobuf:"bytes,26,opt,name=value,proto3" json:"value,omitempty"`
 	LockDelayNano int64  `protobuf:"varint,27,opt,name=lock_delay_nano,json=lockDelayNano,proto3" json:"lock_delay_nano,omitempty"`
 	Name          string `protobuf:"bytes,28,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The holder claims its guards before it acts: its own word.
+	Claims bool `protobuf:"varint,29,opt,name=claims,proto3" json:"claims,omitempty"`
+	// How long after its last acknowledged renewal the holder may go on without an answer.
+	RideThroughNano int64 `protobuf:"varint,30,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
@@ -707,6 +725,20 @@ func (x *Event) GetName() string {
 	return ""
 }
 
+func (x *Event) GetClaims() bool {
+	if x != nil {
+		return x.Claims
+	}
+	return false
+}
+
+func (x *Event) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
+	}
+	return 0
+}
+
 // Grant is one name of a lease.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -792,7 +824,7 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\bprevious\x18\x02 \x01(\fR\bprevious\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\rR\x05index\x12\x12\n" +
 	"\x04last\x18\x04 \x01(\bR\x04last\x12-\n" +
-	"\x06events\x18\x05 \x03(\v2\x15.pawl.record.v1.EventR\x06events\"\xfa\x05\n" +
+	"\x06events\x18\x05 \x03(\v2\x15.pawl.record.v1.EventR\x06events\"\xbe\x06\n" +
 	"\x05Event\x12(\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x14.pawl.record.v1.KindR\x04kind\x12\x18\n" +
 	"\asession\x18\x02 \x01(\fR\asession\x12\x14\n" +
@@ -825,11 +857,13 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\x05slots\x18\x19 \x01(\rR\x05slots\x12\x14\n" +
 	"\x05value\x18\x1a \x01(\fR\x05value\x12&\n" +
 	"\x0flock_delay_nano\x18\x1b \x01(\x03R\rlockDelayNano\x12\x12\n" +
-	"\x04name\x18\x1c \x01(\tR\x04name\"E\n" +
+	"\x04name\x18\x1c \x01(\tR\x04name\x12\x16\n" +
+	"\x06claims\x18\x1d \x01(\bR\x06claims\x12*\n" +
+	"\x11ride_through_nano\x18\x1e \x01(\x03R\x0frideThroughNano\"E\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot*\xa1\x03\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot*\xf2\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_CELL\x10\x01\x12\x0f\n" +
@@ -852,7 +886,10 @@ const file_recordpb_record_proto_rawDesc = "" +
 	"\fKIND_COUNTER\x10\x10\x12\x14\n" +
 	"\x10KIND_NAME_CLOSED\x10\x11\x12\x14\n" +
 	"\x10KIND_NAME_OPENED\x10\x12\x12\x14\n" +
-	"\x10KIND_SESSION_TTL\x10\x13*Q\n" +
+	"\x10KIND_SESSION_TTL\x10\x13\x12\x16\n" +
+	"\x12KIND_GRANTED_RIDER\x10\x14\x12\x18\n" +
+	"\x14KIND_NAME_CLAIM_ONLY\x10\x15\x12\x1d\n" +
+	"\x19KIND_NAME_CLAIM_ONLY_OVER\x10\x16*Q\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMODE_EXCLUSIVE\x10\x01\x12\x0f\n" +
