@@ -76,3 +76,13 @@ func (f Fence) Mark() Mark { return Mark{Token: f.Token, Cell: f.Cell} }
 type Claimer interface {
 	Claim(ctx context.Context, f Fence) error
 }
+
+// Seer is a guard that shows its mark. A holder whose lease rides through an outage reads
+// it, to learn that a successor has claimed.
+//
+// Seen returns what the resource has seen and committed; the zero State when it has seen
+// nothing yet. Any error means that nothing is known of the mark. Seen ends soon after ctx
+// has ended.
+type Seer interface {
+	Seen(ctx context.Context, resource string) (State, error)
+}
