@@ -36,6 +36,7 @@ type serveFlags struct {
 	activeTTL  flags.Duration
 	store      flags.Choice
 	etcd       etcdflags.Flags
+	peers      peerFlags
 	logFormat  flags.Choice
 	logLevel   flags.Choice
 }
@@ -59,6 +60,9 @@ Then several servers may serve it: one is active, the others stand by and tell
 clients whom to ask: at --advertise and --advertise-http of the active one. Each
 has a data folder of its own, which holds its id.
 
+With --node and --peers three or five servers keep the cell among themselves, with
+nothing beside pawl: it goes on while a majority of them is up (docs/quorum.md).
+
 With --tls-cert and --tls-key the link and the HTTP interface speak TLS. With
 --auth-file nobody may do anything that the file does not allow, on the loopback
 neither; callers prove who they are by a credential ("pawl auth new") or, with
@@ -76,6 +80,7 @@ cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
   pawl serve --data /var/lib/pawl --log-format json
   pawl serve --listen 127.0.0.1:8420 --http off
   pawl serve --store etcd --endpoints a:2379,b:2379,c:2379
+  pawl serve --node n1 --peers n1=https://a:7422,n2=https://b:7422,n3=https://c:7422
   pawl serve --store memory                a server for tests that forgets all`,
 		Args: flags.None,
 	}
@@ -88,6 +93,7 @@ cannot be used, no room, an etcd that refuses it), 1 otherwise.`,
 	f.StringVar(&v.o.Data, "data", "./pawl-data", "data folder: the embedded store, or with --store etcd this server's id")
 	f.Var(&v.store, "store", "where the cell's log lives")
 	v.etcd.Add(f)
+	v.peers.add(f)
 	f.StringVar(&v.o.Cell, "cell", "default", "name of the cell: 1 to 64 letters, digits, '.', '_', '-'")
 	f.StringVar(&v.o.CellID, "cell-id", "", "id of the cell to go on with after its store was wiped")
 	f.StringVar(&v.tokenFloor, "token-floor", "", "grant no token up to this one (after store_rolled_back)")
@@ -206,6 +212,12 @@ func (v *serveFlags) validate(cmd *cobra.Command) error {
 	if v.o.Etcd, err = v.etcd.Validate(cmd, v.o.Store, v.o.Cell, v.insecure); err != nil {
 		return err
 	}
+	if v.o.Quorum, err = v.peers.validate(cmd, v.o.Store, v.insecure); err != nil {
+		return err
+	}
+	if v.o.Quorum.Node != "" {
+		v.o.Store = server.StoreQuorum
+	}
 	v.o.Version, v.o.Released = versionText(), released
 	v.o.Clock = clock.System()
 	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.Value, v.logLevel.Value)
@@ -264,7 +276,7 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 	case errors.Is(err, etcdstore.ErrInUse), errors.Is(err, server.ErrFolder):
 		return exit.Failed(exit.CodeUnavailable, "%v; --data names another folder", err)
 	case errors.Is(err, server.ErrAddress), errors.Is(err, server.ErrSecurity), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock),
-		errors.Is(err, etcdstore.ErrRefused), errors.Is(err, etcdstore.ErrRequestLimit), errors.Is(err, etcdstore.ErrFiles), errors.As(err, new(*net.OpError)):
+		errors.Is(err, etcdstore.ErrRefused), errors.Is(err, etcdstore.ErrRequestLimit), errors.Is(err, etcdstore.ErrFiles), errors.Is(err, etcdstore.ErrPeers), errors.As(err, new(*net.OpError)):
 		return exit.Failed(exit.CodeUnavailable, "%v", err)
 	}
 	return exit.Failed(exit.CodeOther, "%v", err)

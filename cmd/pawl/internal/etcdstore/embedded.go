@@ -67,6 +67,9 @@ type Embedded struct {
 	// uncounted bytes were written since etcd's database was made to count them.
 	uncounted atomic.Int64
 
+	// whyStopped says why etcd stopped by itself.
+	whyStopped func() error
+
 	stop   context.CancelFunc
 	upkeep sync.WaitGroup
 	once   sync.Once
@@ -84,7 +87,7 @@ var _ store.Store = (*Embedded)(nil)
 // 65.
 func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err error) {
 	opts = opts.withDefaults()
-	e := &Embedded{opts: opts, stop: func() {}, ending: ending{log: opts.Logger, done: make(chan struct{})}}
+	e := newEmbedded(opts)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the embedded store: %w", errors.Join(err, e.Close()))
@@ -135,6 +138,13 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 	return e, nil
 }
 
+func newEmbedded(opts EmbeddedOptions) *Embedded {
+	return &Embedded{
+		opts: opts, stop: func() {}, ending: ending{log: opts.Logger, done: make(chan struct{})},
+		whyStopped: func() error { return errors.New("etcd stopped by itself") },
+	}
+}
+
 func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 	if o.ActiveTTL <= 0 {
 		o.ActiveTTL = store.ActiveTTLDefault
@@ -155,17 +165,27 @@ func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 	return o
 }
 
-// start runs the member and waits until it serves. left is the member's folder if it
-// has served before, and empty for a new one. An existing member that cannot read that
-// folder fails as damaged.
+// start runs the member and waits until it serves. left is as for launch.
 func (e *Embedded) start(ctx context.Context, left string) error {
+	if err := e.launch(left, func(cfg *embed.Config) {
+		cfg.Name = "pawl"
+		cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+		cfg.TickMs, cfg.ElectionMs = 10, 100
+	}); err != nil {
+		return err
+	}
+	return e.ready(ctx)
+}
+
+// launch runs the member. left is the member's folder if it has served before, and
+// empty for a new one. An existing member that cannot read that folder fails as
+// damaged. as says which member of which cluster it is.
+func (e *Embedded) launch(left string, as func(*embed.Config)) error {
 	cfg := embed.NewConfig()
-	cfg.Name = "pawl"
 	cfg.Dir = e.folder.path("etcd")
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.InitialClusterToken = e.opts.Token
 	cfg.ListenClientUrls, cfg.ListenPeerUrls, cfg.AdvertiseClientUrls = nil, nil, nil
-	cfg.TickMs, cfg.ElectionMs = 10, 100
+	as(cfg)
 	// The entries between are kept in memory, up to store.BatchMax each.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
 	// What was acknowledged is in etcd's log. Its database may follow later: a
@@ -191,7 +211,7 @@ func (e *Embedded) start(ctx context.Context, left string) error {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	e.etcd = member
-	return e.ready(ctx)
+	return nil
 }
 
 // errPanic: etcd panicked on what it read.

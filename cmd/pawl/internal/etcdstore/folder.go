@@ -271,3 +271,20 @@ func (f *folder) sync() error {
 	}
 	return nil
 }
+
+// has reports whether there is a file of this name.
+func (f *folder) has(name string) (bool, error) {
+	_, err := os.Stat(f.path(name))
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		return err == nil, nil
+	}
+	return false, fmt.Errorf("look into the data folder: %w", err)
+}
+
+// remove takes a file away for good.
+func (f *folder) remove(name string) error {
+	if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", f.path(name), err)
+	}
+	return f.sync()
+}

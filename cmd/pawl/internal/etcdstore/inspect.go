@@ -9,13 +9,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -59,10 +62,29 @@ func (f *folder) inspect() error {
 // that the database has applied, and skip them. The database may lack the last second
 // before a kill; nothing here shows whether the log lost that.
 func inspectEnd(member string, words *zap.Logger) error {
+	_, err := readEnd(member, words)
+	return err
+}
+
+// folderEnd is what a member's files hold.
+type folderEnd struct {
+	// cluster and id of the member, and the last entry of its log.
+	cluster, id, last uint64
+	// members of the cluster as its database has them.
+	members []memberShown
+}
+
+// readEnd reads how far a member's files reach. It returns store.ErrDamaged where the
+// log ends before the database.
+func readEnd(member string, words *zap.Logger) (end folderEnd, err error) {
 	be := backend.NewDefaultBackend(words, filepath.Join(member, "snap", "db"))
 	applied, _ := schema.ReadConsistentIndex(be.ReadTx())
+	members, _ := schema.NewMembershipBackend(words, be).MustReadMembersFromBackend()
 	if err := be.Close(); err != nil {
-		return fmt.Errorf("look at etcd's database: %w", err)
+		return end, fmt.Errorf("look at etcd's database: %w", err)
+	}
+	for _, m := range members {
+		end.members = append(end.members, memberShown{ID: uint64(m.ID), Name: m.Name, URL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner})
 	}
 	dir := filepath.Join(member, "wal")
 	unread := func(err error) error {
@@ -73,7 +95,7 @@ func inspectEnd(member string, words *zap.Logger) error {
 	}
 	snapshots, err := wal.ValidSnapshotEntries(words, dir)
 	if err != nil {
-		return unread(err)
+		return end, unread(err)
 	}
 	from := &walpb.Snapshot{}
 	if n := len(snapshots); n > 0 {
@@ -81,21 +103,25 @@ func inspectEnd(member string, words *zap.Logger) error {
 	}
 	log, err := wal.OpenForRead(words, dir, from)
 	if err != nil {
-		return unread(err)
+		return end, unread(err)
 	}
-	_, _, entries, err := log.ReadAll()
+	metadata, _, entries, err := log.ReadAll()
 	_ = log.Close() // syncs what was opened for reading, and fails
 	if err != nil {
-		return unread(err)
+		return end, unread(err)
 	}
-	last := from.GetIndex()
+	var of pb.Metadata
+	if err := proto.Unmarshal(metadata, &of); err != nil {
+		return end, unread(err)
+	}
+	end.cluster, end.id, end.last = of.GetClusterID(), of.GetNodeID(), from.GetIndex()
 	if n := len(entries); n > 0 {
-		last = entries[n-1].GetIndex()
+		end.last = entries[n-1].GetIndex()
 	}
-	if last < applied {
-		return damage(dir, fmt.Sprintf("lost its end: it goes to entry %d, and %s has applied %d", last, filepath.Join(member, "snap", "db"), applied))
+	if end.last < applied {
+		return end, damage(dir, fmt.Sprintf("lost its end: it goes to entry %d, and %s has applied %d", end.last, filepath.Join(member, "snap", "db"), applied))
 	}
-	return nil
+	return end, nil
 }
 
 // inspectKind has name be of a kind.

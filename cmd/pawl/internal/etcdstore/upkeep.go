@@ -9,6 +9,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
@@ -55,7 +56,7 @@ func (e *Embedded) maintain(ctx context.Context, reached kvlog.Seen) {
 		select {
 		case <-timer.C():
 		case <-e.etcd.Server.StopNotify():
-			e.fail(errors.New("etcd stopped by itself"))
+			e.fail(e.whyStopped())
 			return
 		case <-ctx.Done():
 			if e.folder.same() == nil {
@@ -74,7 +75,10 @@ func (u *upkeep) turn(ctx context.Context, now clock.Reading) {
 	seen := u.seenNow()
 	u.warn("ease the quota alarm", u.makeRoom(ctx, seen, now))
 	old := now.Longer(u.at) >= compactAfter && seen.Rev > u.compacted.Rev
-	if old || seen.Rev-u.compacted.Rev >= compactRevisions {
+	if !u.leads() {
+		// What one member compacts is compacted at all.
+		u.compacted, u.at = seen, now
+	} else if old || seen.Rev-u.compacted.Rev >= compactRevisions {
 		u.warn("compact the store", u.compact(ctx, seen.Rev))
 		u.compacted, u.at = seen, now
 	}
@@ -82,6 +86,15 @@ func (u *upkeep) turn(ctx context.Context, now clock.Reading) {
 		u.note(seen, now)
 	}
 }
+
+// answersFor reports whether this member takes back an alarm: its own, and while it
+// leads those of members that are gone.
+func (e *Embedded) answersFor(id uint64) bool {
+	return id == uint64(e.etcd.Server.MemberID()) || e.leads() && e.etcd.Server.Cluster().Member(types.ID(id)) == nil
+}
+
+// leads reports whether this member leads; a single one does.
+func (e *Embedded) leads() bool { return e.etcd.Server.Leader() == e.etcd.Server.MemberID() }
 
 // note keeps what was reached.
 func (u *upkeep) note(seen kvlog.Seen, now clock.Reading) {
@@ -99,7 +112,7 @@ func (u *upkeep) warn(doing string, err error) {
 // makes any, and takes back the alarm that etcd raised when it was.
 func (u *upkeep) makeRoom(ctx context.Context, seen kvlog.Seen, now clock.Reading) error {
 	backend := u.etcd.Server.Backend()
-	raised := slices.DeleteFunc(u.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm != pb.AlarmType_NOSPACE })
+	raised := slices.DeleteFunc(u.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm != pb.AlarmType_NOSPACE || !u.answersFor(a.MemberID) })
 	// etcd counts the file, free pages and all; only defragmenting shrinks it.
 	wasteful := backend.Size() > u.opts.Quota/10*6 && backend.SizeInUse() < backend.Size()/2
 	if len(raised) == 0 && !wasteful || u.roomMade && now.Longer(u.roomMadeAt) < makeRoomGap {

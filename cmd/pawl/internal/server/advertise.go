@@ -115,7 +115,7 @@ func (c *certificates) isFor(host string) bool {
 // checkNames warns when clients will be sent to a host that the certificate is not
 // for: they would not come.
 func (s *security) checkNames(at addresses, o Options) {
-	if s.certs == nil || o.Store != StoreEtcd {
+	if s.certs == nil || o.Store != StoreEtcd && o.Store != StoreQuorum {
 		return // nobody is sent anywhere
 	}
 	for _, to := range []struct{ flag, address string }{{"--advertise", at.link}, {"--advertise-http", at.http}} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
@@ -17,6 +18,8 @@ const (
 	StoreEmbedded = "embedded"
 	StoreEtcd     = "etcd"
 	StoreMemory   = "memory"
+	// StoreQuorum is the embedded store of a server with peers.
+	StoreQuorum = "quorum"
 )
 
 // opened is a store with what belongs to it.
@@ -38,12 +41,40 @@ type Etcd struct {
 	Password  func() (string, error)
 }
 
-// openStore opens the store of o.
-func openStore(ctx context.Context, o *Options) (*opened, error) {
-	if o.Store == StoreEtcd {
+// Quorum says which member a server of StoreQuorum is, and of whose; as in
+// etcdstore.QuorumOptions.
+type Quorum struct {
+	Node  string
+	Peers []etcdstore.Peer
+	// Listen is the address for peers.
+	Listen string
+	TLS    etcdstore.PeerFiles
+}
+
+// openStore opens the store of o. peers is where members of a quorum are listened for.
+func openStore(ctx context.Context, o *Options, peers net.Listener) (*opened, error) {
+	switch o.Store {
+	case StoreEtcd:
 		return openExternal(ctx, o)
+	case StoreQuorum:
+		return openQuorum(ctx, o, peers)
 	}
 	return openOwn(ctx, o)
+}
+
+// openQuorum opens a cell that this server holds with its peers.
+func openQuorum(ctx context.Context, o *Options, peers net.Listener) (*opened, error) {
+	q, err := etcdstore.OpenQuorum(ctx, etcdstore.QuorumOptions{
+		EmbeddedOptions: etcdstore.EmbeddedOptions{
+			Dir: o.Data, ActiveTTL: o.ActiveTTL, Clock: o.Clock, Logger: o.Logger,
+		},
+		Node: o.Quorum.Node, Peers: o.Quorum.Peers, TLS: o.Quorum.TLS, Listener: peers,
+		Fresh: func() error { return checkClock(o.Clock.Wall(), o.Released) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &opened{store: q, node: q.NodeID(), failed: q.Done, err: q.Err, close: q.Close}, nil
 }
 
 // openOwn opens a store that nobody else can reach. For a fresh cell it draws

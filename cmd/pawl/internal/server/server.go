@@ -36,7 +36,9 @@ type Options struct {
 	Store     string
 	// Etcd, for StoreEtcd alone.
 	Etcd Etcd
-	Cell string
+	// Quorum, for StoreQuorum alone.
+	Quorum Quorum
+	Cell   string
 	// CellID is the id to go on with after a wipe; empty: none.
 	CellID string
 	// TokenFloor is a lower bound: the next token is above it; 0: none.
@@ -86,7 +88,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer doors.close()
-	st, err := openStore(ctx, &o)
+	st, err := openStore(ctx, &o, doors.peers)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped as asked, a little early
@@ -164,9 +166,9 @@ func callIfSet(whom func()) {
 
 // listeners are the listeners and what serves them.
 type listeners struct {
-	link, http, debug net.Listener
-	grpc              *grpc.Server
-	web, inspect      *http.Server
+	link, http, debug, peers net.Listener
+	grpc                     *grpc.Server
+	web, inspect             *http.Server
 }
 
 // open listens before anything else is done, so that a port in use is known at
@@ -176,7 +178,7 @@ func open(o Options) (*listeners, error) {
 	for _, l := range []struct {
 		flag, address string
 		to            *net.Listener
-	}{{"--listen", o.Link, &d.link}, {"--http", o.HTTP, &d.http}, {"--debug-listen", o.Debug, &d.debug}} {
+	}{{"--listen", o.Link, &d.link}, {"--http", o.HTTP, &d.http}, {"--debug-listen", o.Debug, &d.debug}, {"--peer-listen", o.Quorum.Listen, &d.peers}} {
 		if l.address == Off || l.address == "" {
 			continue
 		}
@@ -191,7 +193,7 @@ func open(o Options) (*listeners, error) {
 }
 
 func (d *listeners) close() {
-	for _, l := range []net.Listener{d.link, d.http, d.debug} {
+	for _, l := range []net.Listener{d.link, d.http, d.debug, d.peers} {
 		if l != nil {
 			_ = l.Close() // closed before, where it was served
 		}

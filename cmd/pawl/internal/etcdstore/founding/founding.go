@@ -1,0 +1,212 @@
+// Package founding decides what a server of a quorum does when it starts: found the
+// cluster, join it, go on with its folder, wait, or refuse. It is pure: what the folder
+// holds and what the peers answered comes in, a decision comes out.
+//
+// The rules:
+//
+//	the folder      the peers                               decision
+//	has served      one knows that more was acknowledged    refuse: an old folder
+//	has served      one knows that the member was removed   refuse
+//	has served      all that answer are of another cluster  refuse
+//	has served      anything else, silence too              start
+//	empty           one is of a cluster                     join it
+//	empty           one has another first name              refuse
+//	empty, first    all answer that they are empty too      found
+//	empty           anything else                           wait
+//
+// A cluster is not founded twice. Only the first name founds, and only when no other
+// server knows of a cluster; a server that is silent may know of one, so it is waited
+// for. When the founder loses its disk before anybody has joined, it founds again: it
+// has served no client (the founder serves once a majority of the names has joined).
+//
+// What it cannot do: a majority of folders that is set back to an earlier state shows
+// nobody that there was more.
+package founding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// State is what a server says of itself to its peers.
+type State string
+
+// The states.
+const (
+	// Empty: its folder holds no member.
+	Empty State = "empty"
+	// Joining: it asks to be let in, and its folder holds no member that has started.
+	Joining State = "joining"
+	// Founding: its member has started, and waits for a majority of the names.
+	Founding State = "founding"
+	// Starting: its folder holds a member, which has not started.
+	Starting State = "starting"
+	// Member: its member runs.
+	Member State = "member"
+)
+
+// Self is what a server knows without its peers.
+type Self struct {
+	// Name of this server, and the first one of its --peers.
+	Name, First string
+	// Served: the folder holds a member that has started once. Cluster, ID and Last
+	// are that member's: its cluster, its id, and the last entry of its log.
+	Served            bool
+	Cluster, ID, Last uint64
+}
+
+// Peer is what one other server answered.
+type Peer struct {
+	Name string
+	// Known: the name is one of this server's own --peers. Others are known from the
+	// folder, or from a peer.
+	Known bool
+	// Silent: it did not answer.
+	Silent bool
+	State  State
+	// First is the first name of its --peers.
+	First string
+	// Cluster of its member; 0: none.
+	Cluster uint64
+	// Removed: it knows that this server's member was removed from the cluster.
+	Removed bool
+	// Acknowledged is the last entry that it knows this server's member to have
+	// acknowledged; 0: it knows nothing of it.
+	Acknowledged uint64
+}
+
+// Do is what to do.
+type Do string
+
+// What can be done.
+const (
+	Wait   Do = "wait"
+	Found  Do = "found"
+	Join   Do = "join"
+	Start  Do = "start"
+	Refuse Do = "refuse"
+)
+
+// Reason says why a start is refused.
+type Reason string
+
+// The reasons.
+const (
+	// Old: the folder lacks what this member had acknowledged.
+	Old Reason = "old"
+	// Removed: the member is not one of the cluster any more.
+	Removed Reason = "removed"
+	// Foreign: the peers are of another cluster.
+	Foreign Reason = "foreign"
+	// Disagree: a peer was started with another first name.
+	Disagree Reason = "disagree"
+)
+
+// Decision is what to do, and why.
+type Decision struct {
+	Do Do
+	// Reason of a refusal.
+	Reason Reason
+	// Of are the names it is about: whom to join by, whom to wait for, who says so.
+	Of []string
+	// Unchecked, with Start: nobody answered that could tell an old folder.
+	Unchecked bool
+	// Why is a sentence for an operator.
+	Why string
+}
+
+// Decide decides.
+func Decide(self Self, peers []Peer) Decision {
+	if self.Served {
+		return decideServed(self, peers)
+	}
+	return decideEmpty(self, peers)
+}
+
+func decideServed(self Self, peers []Peer) Decision {
+	var same, foreign, old, removed []string
+	most := uint64(0)
+	for _, p := range peers {
+		switch {
+		case p.Silent, p.Cluster == 0:
+		case p.Cluster != self.Cluster:
+			foreign = append(foreign, p.Name)
+		default:
+			same = append(same, p.Name)
+			if p.Removed {
+				removed = append(removed, p.Name)
+			}
+			if p.Acknowledged > self.Last {
+				old, most = append(old, p.Name), max(most, p.Acknowledged)
+			}
+		}
+	}
+	switch {
+	case len(removed) > 0:
+		return Decision{
+			Do: Refuse, Reason: Removed, Of: removed,
+			Why: fmt.Sprintf("the member %s (%x) was removed from the cluster, says %s", self.Name, self.ID, list(removed)),
+		}
+	case len(old) > 0:
+		return Decision{
+			Do: Refuse, Reason: Old, Of: old,
+			Why: fmt.Sprintf("the member %s had acknowledged entry %d, says %s, and its folder ends with entry %d: an older copy of it, or another one", self.Name, most, list(old), self.Last),
+		}
+	case len(foreign) > 0 && len(same) == 0:
+		return Decision{
+			Do: Refuse, Reason: Foreign, Of: foreign,
+			Why: fmt.Sprintf("the folder is of cluster %x, and %s of another one", self.Cluster, are(foreign)),
+		}
+	}
+	d := Decision{Do: Start, Of: same, Unchecked: len(same) == 0}
+	if d.Unchecked && len(peers) > 0 {
+		d.Why = "no peer of the cluster answers that could tell whether this folder is up to date"
+	}
+	return d
+}
+
+func decideEmpty(self Self, peers []Peer) Decision {
+	var by, disagree, silent, busy []string
+	for _, p := range peers {
+		switch {
+		case !p.Silent && (p.State == Member || p.State == Founding):
+			by = append(by, p.Name)
+		case !p.Known:
+		case p.Silent:
+			silent = append(silent, p.Name)
+		case p.First != self.First:
+			disagree = append(disagree, fmt.Sprintf("%s (%s)", p.Name, p.First))
+		case p.State != Empty:
+			busy = append(busy, p.Name)
+		}
+	}
+	switch {
+	case len(by) > 0:
+		return Decision{Do: Join, Of: by}
+	case len(disagree) > 0:
+		return Decision{
+			Do: Refuse, Reason: Disagree, Of: disagree,
+			Why: fmt.Sprintf("the first name of --peers is %s here, and another at %s; the first one founds the cluster, so all need the same", self.First, list(disagree)),
+		}
+	case self.Name != self.First:
+		return Decision{Do: Wait, Of: []string{self.First}, Why: fmt.Sprintf("%s, the first of --peers, founds the cluster", self.First)}
+	case len(silent) > 0:
+		return Decision{Do: Wait, Of: silent, Why: fmt.Sprintf("%s may hold the cluster already: this server founds it only when every peer answers that its folder is empty", list(silent))}
+	case len(busy) > 0:
+		return Decision{Do: Wait, Of: busy, Why: fmt.Sprintf("%s not empty, and may hold the cluster", are(busy))}
+	}
+	return Decision{Do: Found}
+}
+
+func list(names []string) string {
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func are(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return list(names) + " are"
+}

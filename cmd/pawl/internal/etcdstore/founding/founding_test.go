@@ -1,0 +1,97 @@
+package founding
+
+import (
+	"testing"
+)
+
+func TestDecide(t *testing.T) {
+	empty := func(name string) Peer { return Peer{Name: name, Known: true, State: Empty, First: "n1"} }
+	silent := func(name string) Peer { return Peer{Name: name, Known: true, Silent: true} }
+	at := func(name string, s State, cluster uint64) Peer {
+		return Peer{Name: name, Known: true, State: s, First: "n1", Cluster: cluster}
+	}
+	n1 := Self{Name: "n1", First: "n1"}
+	n2 := Self{Name: "n2", First: "n1"}
+	served := Self{Name: "n2", First: "n1", Served: true, Cluster: 7, ID: 2, Last: 100}
+	acked := func(p Peer, last uint64) Peer { p.Acknowledged = last; return p }
+	for _, c := range []struct {
+		what   string
+		self   Self
+		peers  []Peer
+		do     Do
+		reason Reason
+		of     string
+	}{
+		{"the only name founds", n1, nil, Found, "", ""},
+		{"the first founds among empty ones", n1, []Peer{empty("n2"), empty("n3")}, Found, "", ""},
+		{"the first waits for a silent one", n1, []Peer{empty("n2"), silent("n3")}, Wait, "", "n3"},
+		{"the first waits for all that are silent", n1, []Peer{silent("n3"), silent("n2")}, Wait, "", "n2, n3"},
+		{"the first waits for one that has not started its member", n1, []Peer{empty("n2"), at("n3", Starting, 7)}, Wait, "", "n3"},
+		{"the first waits for one that is joining", n1, []Peer{empty("n2"), at("n3", Joining, 0)}, Wait, "", "n3"},
+		{"the first comes back empty after others have joined", n1, []Peer{at("n2", Member, 7), silent("n3")}, Join, "", "n2"},
+		{"one that is silent does not keep from joining", n2, []Peer{at("n1", Member, 7), silent("n3")}, Join, "", "n1"},
+		{"another joins while the first one founds", n2, []Peer{at("n1", Founding, 7), empty("n3")}, Join, "", "n1"},
+		{"another waits for the first", n2, []Peer{empty("n1"), empty("n3")}, Wait, "", "n1"},
+		{"another waits for the first, though it is silent", n2, []Peer{silent("n1"), empty("n3")}, Wait, "", "n1"},
+		{"another does not wait for what is not among its names", n1, []Peer{empty("n2"), {Name: "n9", Silent: true}}, Found, "", ""},
+		{"two that each are the first of their list", n1, []Peer{{Name: "n2", Known: true, State: Empty, First: "n2"}}, Refuse, Disagree, "n2 (n2)"},
+		{"a list in another order does not matter once there is a cluster", n2, []Peer{{Name: "n1", Known: true, State: Member, First: "n3", Cluster: 7}}, Join, "", "n1"},
+
+		{"a folder that nobody can judge starts", served, []Peer{silent("n1"), silent("n3")}, Start, "", ""},
+		{"a folder among empty ones starts", served, []Peer{empty("n1"), empty("n3")}, Start, "", ""},
+		{"a folder as far as was acknowledged starts", served, []Peer{acked(at("n1", Member, 7), 100)}, Start, "", "n1"},
+		{"a folder ahead of what is known starts", served, []Peer{acked(at("n1", Member, 7), 0), acked(at("n3", Member, 7), 90)}, Start, "", "n1, n3"},
+		{"an old folder", served, []Peer{acked(at("n1", Member, 7), 0), acked(at("n3", Member, 7), 101)}, Refuse, Old, "n3"},
+		{"a foreign folder", served, []Peer{at("n1", Member, 8), silent("n3")}, Refuse, Foreign, "n1"},
+		{"one foreign peer beside one of the cluster", served, []Peer{at("n1", Member, 8), at("n3", Member, 7)}, Start, "", "n3"},
+		{"what a foreign peer says does not count", served, []Peer{acked(at("n1", Member, 8), 500), at("n3", Member, 7)}, Start, "", "n3"},
+		{"a removed member", served, []Peer{{Name: "n1", Known: true, State: Member, Cluster: 7, Removed: true}}, Refuse, Removed, "n1"},
+	} {
+		d := Decide(c.self, c.peers)
+		if d.Do != c.do || d.Reason != c.reason || list(d.Of) != c.of {
+			t.Errorf("%s: %s %s of %q, expected %s %s of %q", c.what, d.Do, d.Reason, list(d.Of), c.do, c.reason, c.of)
+		}
+		if (d.Do == Wait || d.Do == Refuse) && d.Why == "" {
+			t.Errorf("%s: nobody is told why", c.what)
+		}
+		if d.Do == Start && d.Unchecked != (c.of == "") {
+			t.Errorf("%s: unchecked is %v", c.what, d.Unchecked)
+		}
+	}
+}
+
+// TestOneFounder goes through all that three empty servers can see of each other: two
+// that see nothing of a cluster never both found.
+func TestOneFounder(t *testing.T) {
+	names := []string{"n1", "n2", "n3"}
+	states := []State{Empty, Joining, Starting, ""} // "": silent
+	for _, first := range names {
+		founders := map[string]bool{}
+		for _, me := range names {
+			for _, a := range states {
+				for _, b := range states {
+					var peers []Peer
+					for _, other := range names {
+						if other != me {
+							s := a
+							if len(peers) > 0 {
+								s = b
+							}
+							peers = append(peers, Peer{Name: other, Known: true, State: s, Silent: s == "", First: first})
+						}
+					}
+					d := Decide(Self{Name: me, First: first}, peers)
+					if d.Do == Found {
+						founders[me] = true
+						if a != Empty || b != Empty {
+							t.Errorf("%s founds while its peers are %q and %q", me, a, b)
+						}
+					}
+				}
+			}
+		}
+		if len(founders) != 1 || !founders[first] {
+			t.Errorf("%v found where %s is the first", founders, first)
+		}
+	}
+}
