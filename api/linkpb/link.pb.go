@@ -3756,6 +3756,386 @@ func (x *DrillRide) GetRodeNano() int64 {
 	return 0
 }
 
+type MemberListRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberListRequest) Reset() {
+	*x = MemberListRequest{}
+	mi := &file_linkpb_link_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberListRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberListRequest) ProtoMessage() {}
+
+func (x *MemberListRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberListRequest.ProtoReflect.Descriptor instead.
+func (*MemberListRequest) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{44}
+}
+
+type MemberAddRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Url   string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// The member that is removed once the new one is a voter; empty: none.
+	Replaces      string `protobuf:"bytes,3,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberAddRequest) Reset() {
+	*x = MemberAddRequest{}
+	mi := &file_linkpb_link_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberAddRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberAddRequest) ProtoMessage() {}
+
+func (x *MemberAddRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberAddRequest.ProtoReflect.Descriptor instead.
+func (*MemberAddRequest) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *MemberAddRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MemberAddRequest) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *MemberAddRequest) GetReplaces() string {
+	if x != nil {
+		return x.Replaces
+	}
+	return ""
+}
+
+type MemberRemoveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberRemoveRequest) Reset() {
+	*x = MemberRemoveRequest{}
+	mi := &file_linkpb_link_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberRemoveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberRemoveRequest) ProtoMessage() {}
+
+func (x *MemberRemoveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberRemoveRequest.ProtoReflect.Descriptor instead.
+func (*MemberRemoveRequest) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *MemberRemoveRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type MemberListResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Members       []*Member              `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberListResponse) Reset() {
+	*x = MemberListResponse{}
+	mi := &file_linkpb_link_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberListResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberListResponse) ProtoMessage() {}
+
+func (x *MemberListResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberListResponse.ProtoReflect.Descriptor instead.
+func (*MemberListResponse) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *MemberListResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// MemberAddResponse has the members as they are now.
+type MemberAddResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Members       []*Member              `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberAddResponse) Reset() {
+	*x = MemberAddResponse{}
+	mi := &file_linkpb_link_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberAddResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberAddResponse) ProtoMessage() {}
+
+func (x *MemberAddResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberAddResponse.ProtoReflect.Descriptor instead.
+func (*MemberAddResponse) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *MemberAddResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// MemberRemoveResponse likewise.
+type MemberRemoveResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Members       []*Member              `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberRemoveResponse) Reset() {
+	*x = MemberRemoveResponse{}
+	mi := &file_linkpb_link_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberRemoveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberRemoveResponse) ProtoMessage() {}
+
+func (x *MemberRemoveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberRemoveResponse.ProtoReflect.Descriptor instead.
+func (*MemberRemoveResponse) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *MemberRemoveResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Url   string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// In hex; empty for one that has not joined.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// "voter", "learner" while it catches up, or "expected" before it has joined.
+	Role  string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
+	Leads bool   `protobuf:"varint,5,opt,name=leads,proto3" json:"leads,omitempty"`
+	// The server that was asked reaches it.
+	Answers bool `protobuf:"varint,6,opt,name=answers,proto3" json:"answers,omitempty"`
+	// The last entry of the log that it has applied.
+	Applied uint64 `protobuf:"varint,7,opt,name=applied,proto3" json:"applied,omitempty"`
+	// It is the member of the server that was asked.
+	Asked         bool `protobuf:"varint,8,opt,name=asked,proto3" json:"asked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_linkpb_link_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Member) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Member) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Member) GetLeads() bool {
+	if x != nil {
+		return x.Leads
+	}
+	return false
+}
+
+func (x *Member) GetAnswers() bool {
+	if x != nil {
+		return x.Answers
+	}
+	return false
+}
+
+func (x *Member) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *Member) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
+}
+
 // RefusedDetail goes with the gRPC status of a refused unary call.
 type RefusedDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3766,7 +4146,7 @@ type RefusedDetail struct {
 
 func (x *RefusedDetail) Reset() {
 	*x = RefusedDetail{}
-	mi := &file_linkpb_link_proto_msgTypes[44]
+	mi := &file_linkpb_link_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +4158,7 @@ func (x *RefusedDetail) String() string {
 func (*RefusedDetail) ProtoMessage() {}
 
 func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[44]
+	mi := &file_linkpb_link_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +4171,7 @@ func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedDetail.ProtoReflect.Descriptor instead.
 func (*RefusedDetail) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{44}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RefusedDetail) GetRefused() *Refused {
@@ -4101,7 +4481,29 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +
 	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x14\n" +
 	"\x05names\x18\x04 \x03(\tR\x05names\x12\x1b\n" +
-	"\trode_nano\x18\x05 \x01(\x03R\brodeNano\"@\n" +
+	"\trode_nano\x18\x05 \x01(\x03R\brodeNano\"\x13\n" +
+	"\x11MemberListRequest\"T\n" +
+	"\x10MemberAddRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1a\n" +
+	"\breplaces\x18\x03 \x01(\tR\breplaces\")\n" +
+	"\x13MemberRemoveRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"D\n" +
+	"\x12MemberListResponse\x12.\n" +
+	"\amembers\x18\x01 \x03(\v2\x14.pawl.link.v1.MemberR\amembers\"C\n" +
+	"\x11MemberAddResponse\x12.\n" +
+	"\amembers\x18\x01 \x03(\v2\x14.pawl.link.v1.MemberR\amembers\"F\n" +
+	"\x14MemberRemoveResponse\x12.\n" +
+	"\amembers\x18\x01 \x03(\v2\x14.pawl.link.v1.MemberR\amembers\"\xb2\x01\n" +
+	"\x06Member\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04role\x18\x04 \x01(\tR\x04role\x12\x14\n" +
+	"\x05leads\x18\x05 \x01(\bR\x05leads\x12\x18\n" +
+	"\aanswers\x18\x06 \x01(\bR\aanswers\x12\x18\n" +
+	"\aapplied\x18\a \x01(\x04R\aapplied\x12\x14\n" +
+	"\x05asked\x18\b \x01(\bR\x05asked\"@\n" +
 	"\rRefusedDetail\x12/\n" +
 	"\arefused\x18\x01 \x01(\v2\x15.pawl.link.v1.RefusedR\arefused*\x97\x02\n" +
 	"\x06Reason\x12\x16\n" +
@@ -4122,7 +4524,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x11GRADE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGRADE_ADVISORY\x10\x01\x12\x11\n" +
 	"\rGRADE_DELAYED\x10\x02\x12\x11\n" +
-	"\rGRADE_CLAIMED\x10\x032\xb9\x06\n" +
+	"\rGRADE_CLAIMED\x10\x032\xaf\b\n" +
 	"\x04Link\x12F\n" +
 	"\x06Attach\x12\x1b.pawl.link.v1.ClientMessage\x1a\x1b.pawl.link.v1.ServerMessage(\x010\x01\x12R\n" +
 	"\vOpenSession\x12 .pawl.link.v1.OpenSessionRequest\x1a!.pawl.link.v1.OpenSessionResponse\x12U\n" +
@@ -4135,7 +4537,11 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04List\x12\x19.pawl.link.v1.ListRequest\x1a\x1a.pawl.link.v1.ListResponse\x12@\n" +
 	"\x05Break\x12\x1a.pawl.link.v1.BreakRequest\x1a\x1b.pawl.link.v1.BreakResponse\x12C\n" +
 	"\x06Status\x12\x1b.pawl.link.v1.StatusRequest\x1a\x1c.pawl.link.v1.StatusResponse\x12@\n" +
-	"\x05Drill\x12\x1a.pawl.link.v1.DrillRequest\x1a\x1b.pawl.link.v1.DrillResponseB(Z&github.com/pawlproject/pawl/api/linkpbb\x06proto3"
+	"\x05Drill\x12\x1a.pawl.link.v1.DrillRequest\x1a\x1b.pawl.link.v1.DrillResponse\x12O\n" +
+	"\n" +
+	"MemberList\x12\x1f.pawl.link.v1.MemberListRequest\x1a .pawl.link.v1.MemberListResponse\x12L\n" +
+	"\tMemberAdd\x12\x1e.pawl.link.v1.MemberAddRequest\x1a\x1f.pawl.link.v1.MemberAddResponse\x12U\n" +
+	"\fMemberRemove\x12!.pawl.link.v1.MemberRemoveRequest\x1a\".pawl.link.v1.MemberRemoveResponseB(Z&github.com/pawlproject/pawl/api/linkpbb\x06proto3"
 
 var (
 	file_linkpb_link_proto_rawDescOnce sync.Once
@@ -4150,7 +4556,7 @@ func file_linkpb_link_proto_rawDescGZIP() []byte {
 }
 
 var file_linkpb_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_linkpb_link_proto_goTypes = []any{
 	(Reason)(0),                  // 0: pawl.link.v1.Reason
 	(Grade)(0),                   // 1: pawl.link.v1.Grade
@@ -4199,7 +4605,14 @@ var file_linkpb_link_proto_goTypes = []any{
 	(*DrillResponse)(nil),        // 44: pawl.link.v1.DrillResponse
 	(*DrillLoss)(nil),            // 45: pawl.link.v1.DrillLoss
 	(*DrillRide)(nil),            // 46: pawl.link.v1.DrillRide
-	(*RefusedDetail)(nil),        // 47: pawl.link.v1.RefusedDetail
+	(*MemberListRequest)(nil),    // 47: pawl.link.v1.MemberListRequest
+	(*MemberAddRequest)(nil),     // 48: pawl.link.v1.MemberAddRequest
+	(*MemberRemoveRequest)(nil),  // 49: pawl.link.v1.MemberRemoveRequest
+	(*MemberListResponse)(nil),   // 50: pawl.link.v1.MemberListResponse
+	(*MemberAddResponse)(nil),    // 51: pawl.link.v1.MemberAddResponse
+	(*MemberRemoveResponse)(nil), // 52: pawl.link.v1.MemberRemoveResponse
+	(*Member)(nil),               // 53: pawl.link.v1.Member
+	(*RefusedDetail)(nil),        // 54: pawl.link.v1.RefusedDetail
 }
 var file_linkpb_link_proto_depIdxs = []int32{
 	4,  // 0: pawl.link.v1.ClientMessage.hello:type_name -> pawl.link.v1.Hello
@@ -4232,34 +4645,43 @@ var file_linkpb_link_proto_depIdxs = []int32{
 	38, // 27: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
 	45, // 28: pawl.link.v1.DrillResponse.lost:type_name -> pawl.link.v1.DrillLoss
 	46, // 29: pawl.link.v1.DrillResponse.rides:type_name -> pawl.link.v1.DrillRide
-	20, // 30: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
-	3,  // 31: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
-	23, // 32: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
-	25, // 33: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
-	27, // 34: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
-	29, // 35: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
-	31, // 36: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
-	33, // 37: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
-	35, // 38: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
-	39, // 39: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
-	41, // 40: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
-	43, // 41: pawl.link.v1.Link.Drill:input_type -> pawl.link.v1.DrillRequest
-	10, // 42: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
-	24, // 43: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
-	26, // 44: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
-	28, // 45: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
-	30, // 46: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
-	32, // 47: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
-	34, // 48: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
-	36, // 49: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
-	40, // 50: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
-	42, // 51: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
-	44, // 52: pawl.link.v1.Link.Drill:output_type -> pawl.link.v1.DrillResponse
-	42, // [42:53] is the sub-list for method output_type
-	31, // [31:42] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	53, // 30: pawl.link.v1.MemberListResponse.members:type_name -> pawl.link.v1.Member
+	53, // 31: pawl.link.v1.MemberAddResponse.members:type_name -> pawl.link.v1.Member
+	53, // 32: pawl.link.v1.MemberRemoveResponse.members:type_name -> pawl.link.v1.Member
+	20, // 33: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
+	3,  // 34: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
+	23, // 35: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
+	25, // 36: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
+	27, // 37: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
+	29, // 38: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
+	31, // 39: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
+	33, // 40: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
+	35, // 41: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
+	39, // 42: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
+	41, // 43: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
+	43, // 44: pawl.link.v1.Link.Drill:input_type -> pawl.link.v1.DrillRequest
+	47, // 45: pawl.link.v1.Link.MemberList:input_type -> pawl.link.v1.MemberListRequest
+	48, // 46: pawl.link.v1.Link.MemberAdd:input_type -> pawl.link.v1.MemberAddRequest
+	49, // 47: pawl.link.v1.Link.MemberRemove:input_type -> pawl.link.v1.MemberRemoveRequest
+	10, // 48: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
+	24, // 49: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
+	26, // 50: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
+	28, // 51: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
+	30, // 52: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
+	32, // 53: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
+	34, // 54: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
+	36, // 55: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
+	40, // 56: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
+	42, // 57: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
+	44, // 58: pawl.link.v1.Link.Drill:output_type -> pawl.link.v1.DrillResponse
+	50, // 59: pawl.link.v1.Link.MemberList:output_type -> pawl.link.v1.MemberListResponse
+	51, // 60: pawl.link.v1.Link.MemberAdd:output_type -> pawl.link.v1.MemberAddResponse
+	52, // 61: pawl.link.v1.Link.MemberRemove:output_type -> pawl.link.v1.MemberRemoveResponse
+	48, // [48:62] is the sub-list for method output_type
+	34, // [34:48] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_linkpb_link_proto_init() }
@@ -4285,7 +4707,7 @@ func file_linkpb_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linkpb_link_proto_rawDesc), len(file_linkpb_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   45,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

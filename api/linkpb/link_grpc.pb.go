@@ -33,6 +33,9 @@ const (
 	Link_Break_FullMethodName        = "/pawl.link.v1.Link/Break"
 	Link_Status_FullMethodName       = "/pawl.link.v1.Link/Status"
 	Link_Drill_FullMethodName        = "/pawl.link.v1.Link/Drill"
+	Link_MemberList_FullMethodName   = "/pawl.link.v1.Link/MemberList"
+	Link_MemberAdd_FullMethodName    = "/pawl.link.v1.Link/MemberAdd"
+	Link_MemberRemove_FullMethodName = "/pawl.link.v1.Link/MemberRemove"
 )
 
 // LinkClient is the client API for Link service.
@@ -54,6 +57,11 @@ type LinkClient interface {
 	// Drill has the cell answer as one that has lost its quorum, and tells who did not
 	// live through it.
 	Drill(ctx context.Context, in *DrillRequest, opts ...grpc.CallOption) (*DrillResponse, error)
+	// The members of a cell that keeps its store among its servers. Whichever server is
+	// asked carries a change out.
+	MemberList(ctx context.Context, in *MemberListRequest, opts ...grpc.CallOption) (*MemberListResponse, error)
+	MemberAdd(ctx context.Context, in *MemberAddRequest, opts ...grpc.CallOption) (*MemberAddResponse, error)
+	MemberRemove(ctx context.Context, in *MemberRemoveRequest, opts ...grpc.CallOption) (*MemberRemoveResponse, error)
 }
 
 type linkClient struct {
@@ -177,6 +185,36 @@ func (c *linkClient) Drill(ctx context.Context, in *DrillRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *linkClient) MemberList(ctx context.Context, in *MemberListRequest, opts ...grpc.CallOption) (*MemberListResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MemberListResponse)
+	err := c.cc.Invoke(ctx, Link_MemberList_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *linkClient) MemberAdd(ctx context.Context, in *MemberAddRequest, opts ...grpc.CallOption) (*MemberAddResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MemberAddResponse)
+	err := c.cc.Invoke(ctx, Link_MemberAdd_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *linkClient) MemberRemove(ctx context.Context, in *MemberRemoveRequest, opts ...grpc.CallOption) (*MemberRemoveResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MemberRemoveResponse)
+	err := c.cc.Invoke(ctx, Link_MemberRemove_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LinkServer is the server API for Link service.
 // All implementations must embed UnimplementedLinkServer
 // for forward compatibility.
@@ -196,6 +234,11 @@ type LinkServer interface {
 	// Drill has the cell answer as one that has lost its quorum, and tells who did not
 	// live through it.
 	Drill(context.Context, *DrillRequest) (*DrillResponse, error)
+	// The members of a cell that keeps its store among its servers. Whichever server is
+	// asked carries a change out.
+	MemberList(context.Context, *MemberListRequest) (*MemberListResponse, error)
+	MemberAdd(context.Context, *MemberAddRequest) (*MemberAddResponse, error)
+	MemberRemove(context.Context, *MemberRemoveRequest) (*MemberRemoveResponse, error)
 	mustEmbedUnimplementedLinkServer()
 }
 
@@ -238,6 +281,15 @@ func (UnimplementedLinkServer) Status(context.Context, *StatusRequest) (*StatusR
 }
 func (UnimplementedLinkServer) Drill(context.Context, *DrillRequest) (*DrillResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drill not implemented")
+}
+func (UnimplementedLinkServer) MemberList(context.Context, *MemberListRequest) (*MemberListResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MemberList not implemented")
+}
+func (UnimplementedLinkServer) MemberAdd(context.Context, *MemberAddRequest) (*MemberAddResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MemberAdd not implemented")
+}
+func (UnimplementedLinkServer) MemberRemove(context.Context, *MemberRemoveRequest) (*MemberRemoveResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MemberRemove not implemented")
 }
 func (UnimplementedLinkServer) mustEmbedUnimplementedLinkServer() {}
 func (UnimplementedLinkServer) testEmbeddedByValue()              {}
@@ -447,6 +499,60 @@ func _Link_Drill_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Link_MemberList_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MemberListRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServer).MemberList(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Link_MemberList_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServer).MemberList(ctx, req.(*MemberListRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Link_MemberAdd_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MemberAddRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServer).MemberAdd(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Link_MemberAdd_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServer).MemberAdd(ctx, req.(*MemberAddRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Link_MemberRemove_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MemberRemoveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServer).MemberRemove(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Link_MemberRemove_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServer).MemberRemove(ctx, req.(*MemberRemoveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Link_ServiceDesc is the grpc.ServiceDesc for Link service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -493,6 +599,18 @@ var Link_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Drill",
 			Handler:    _Link_Drill_Handler,
+		},
+		{
+			MethodName: "MemberList",
+			Handler:    _Link_MemberList_Handler,
+		},
+		{
+			MethodName: "MemberAdd",
+			Handler:    _Link_MemberAdd_Handler,
+		},
+		{
+			MethodName: "MemberRemove",
+			Handler:    _Link_MemberRemove_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

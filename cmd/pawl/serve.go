@@ -276,7 +276,7 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 	case errors.Is(err, etcdstore.ErrInUse), errors.Is(err, server.ErrFolder):
 		return exit.Failed(exit.CodeUnavailable, "%v; --data names another folder", err)
 	case errors.Is(err, server.ErrAddress), errors.Is(err, server.ErrSecurity), errors.Is(err, store.ErrFull), errors.Is(err, server.ErrClock),
-		errors.Is(err, etcdstore.ErrRefused), errors.Is(err, etcdstore.ErrRequestLimit), errors.Is(err, etcdstore.ErrFiles), errors.Is(err, etcdstore.ErrPeers), errors.As(err, new(*net.OpError)):
+		errors.Is(err, etcdstore.ErrRefused), errors.Is(err, etcdstore.ErrRequestLimit), errors.Is(err, etcdstore.ErrFiles), errors.Is(err, etcdstore.ErrPeers), errors.Is(err, etcdstore.ErrNotAlone), errors.As(err, new(*net.OpError)):
 		return exit.Failed(exit.CodeUnavailable, "%v", err)
 	}
 	return exit.Failed(exit.CodeOther, "%v", err)

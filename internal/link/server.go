@@ -50,6 +50,8 @@ type Options struct {
 	Gate *access.Gate
 	// Audit is told of what was done and denied; nil: nobody is.
 	Audit access.AuditLog
+	// Roster of the members where the store has some; nil: it has none.
+	Roster service.Roster
 }
 
 // Server serves one cell over gRPC.

@@ -167,7 +167,7 @@ func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 
 // start runs the member and waits until it serves. left is as for launch.
 func (e *Embedded) start(ctx context.Context, left string) error {
-	if err := e.launch(left, func(cfg *embed.Config) {
+	if err := e.launch(left, inspectAlone, func(cfg *embed.Config) {
 		cfg.Name = "pawl"
 		cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 		cfg.TickMs, cfg.ElectionMs = 10, 100
@@ -179,8 +179,8 @@ func (e *Embedded) start(ctx context.Context, left string) error {
 
 // launch runs the member. left is the member's folder if it has served before, and
 // empty for a new one. An existing member that cannot read that folder fails as
-// damaged. as says which member of which cluster it is.
-func (e *Embedded) launch(left string, as func(*embed.Config)) error {
+// damaged. before, where there is one, looks at it first. as says which member of which cluster it is.
+func (e *Embedded) launch(left string, before func(member string, words *zap.Logger) error, as func(*embed.Config)) error {
 	cfg := embed.NewConfig()
 	cfg.Dir = e.folder.path("etcd")
 	cfg.InitialClusterToken = e.opts.Token
@@ -199,10 +199,10 @@ func (e *Embedded) launch(left string, as func(*embed.Config)) error {
 	}
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(words))
 	member, err := startEtcd(cfg, func() error {
-		if left == "" {
+		if left == "" || before == nil {
 			return nil
 		}
-		return inspectEnd(filepath.Join(cfg.Dir, "member"), zap.New(words))
+		return before(filepath.Join(cfg.Dir, "member"), zap.New(words))
 	})
 	if left != "" && unreadable(err) && !errors.Is(err, store.ErrDamaged) {
 		err = fmt.Errorf("%w: %s: %w; %s", store.ErrDamaged, left, err, mendFolder)

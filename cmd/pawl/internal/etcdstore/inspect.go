@@ -56,14 +56,24 @@ func (f *folder) inspect() error {
 	return inspectDB(filepath.Join(snap, "db"))
 }
 
-// inspectEnd checks that the log reaches as far as the database, which is written after
-// it. A log that has lost its end since looks like one that a crash cut off: the member
-// would wait for an election that it cannot win, or number new entries like entries
-// that the database has applied, and skip them. The database may lack the last second
-// before a kill; nothing here shows whether the log lost that.
-func inspectEnd(member string, words *zap.Logger) error {
-	_, err := readEnd(member, words)
-	return err
+// ErrNotAlone: the folder is of a member that has others beside it.
+var ErrNotAlone = errors.New("the folder is of one member of several")
+
+// inspectAlone reads the end, and refuses a member that has others beside it: it would
+// wait for them for ever.
+func inspectAlone(member string, words *zap.Logger) error {
+	end, err := readEnd(member, words)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, m := range end.members {
+		names = append(names, m.Name+"="+m.URL)
+	}
+	if len(names) > 1 {
+		return fmt.Errorf("%w: %s; start it with --node and --peers, or, when most of them are lost for good, see \"pawl member recover\"", ErrNotAlone, strings.Join(names, ","))
+	}
+	return nil
 }
 
 // folderEnd is what a member's files hold.
@@ -75,7 +85,11 @@ type folderEnd struct {
 }
 
 // readEnd reads how far a member's files reach. It returns store.ErrDamaged where the
-// log ends before the database.
+// log does not reach as far as the database, which is written after it. A log that has
+// lost its end since looks like one that a crash cut off: the member would wait for an
+// election that it cannot win, or number new entries like entries that the database has
+// applied, and skip them. The database may lack the last second before a kill; nothing
+// here shows whether the log lost that.
 func readEnd(member string, words *zap.Logger) (end folderEnd, err error) {
 	be := backend.NewDefaultBackend(words, filepath.Join(member, "snap", "db"))
 	applied, _ := schema.ReadConsistentIndex(be.ReadTx())

@@ -262,7 +262,7 @@ func (q *Quorum) launch(left string, as func(*embed.Config)) error {
 	if err != nil {
 		return err
 	}
-	err = q.Embedded.launch(left, func(cfg *embed.Config) {
+	err = q.Embedded.launch(left, nil, func(cfg *embed.Config) {
 		cfg.Name = own.Name
 		cfg.AdvertisePeerUrls = []url.URL{*u}
 		cfg.InitialCluster = own.Name + "=" + own.URL

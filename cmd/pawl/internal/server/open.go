@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/service"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
@@ -29,6 +30,8 @@ type opened struct {
 	failed func() <-chan struct{}
 	err    func() error
 	close  func() error
+	// roster of the members; nil: the store has none.
+	roster service.Roster
 }
 
 // Etcd says how a cluster that others run is reached. Endpoints and Prefix are
@@ -74,7 +77,7 @@ func openQuorum(ctx context.Context, o *Options, peers net.Listener) (*opened, e
 	if err != nil {
 		return nil, err
 	}
-	return &opened{store: q, node: q.NodeID(), failed: q.Done, err: q.Err, close: q.Close}, nil
+	return &opened{store: q, node: q.NodeID(), failed: q.Done, err: q.Err, close: q.Close, roster: roster{q}}, nil
 }
 
 // openOwn opens a store that nobody else can reach. For a fresh cell it draws

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
+	"github.com/pawlproject/pawl/internal/service"
 )
 
 // Security configures admission, identities and the audit log. The
@@ -187,8 +188,8 @@ func (s *security) close() error {
 }
 
 // newLink returns the link's front of a cell.
-func (s *security) newLink(c *cell.Cell, o Options) *link.Server {
+func (s *security) newLink(c *cell.Cell, o Options, members service.Roster) *link.Server {
 	return link.New(c, link.Options{
-		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Store: o.Store, Gate: s.gate, Audit: s.auditLog(),
+		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Store: o.Store, Gate: s.gate, Audit: s.auditLog(), Roster: members,
 	})
 }

@@ -115,7 +115,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	still := make(chan struct{})
 	defer close(still)
 	go guarded.follow(still)
-	fronts, err := doors.serve(c, o, guarded)
+	fronts, err := doors.serve(c, o, guarded, st.roster)
 	if err != nil {
 		stop(nil)
 		return errors.Join(err, <-ended)
@@ -212,10 +212,10 @@ func addressOf(l net.Listener) string {
 
 // serve lets requests in. The channel delivers when one of the doors closes by
 // itself.
-func (d *listeners) serve(c *cell.Cell, o Options, s *security) (<-chan error, error) {
+func (d *listeners) serve(c *cell.Cell, o Options, s *security, members service.Roster) (<-chan error, error) {
 	closed := make(chan error, 3)
 	if d.link != nil {
-		l := s.newLink(c, o)
+		l := s.newLink(c, o, members)
 		d.grpc = grpc.NewServer(s.grpcOptions(l)...)
 		l.Register(d.grpc)
 		go func() {

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/client"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+)
+
+func newMember() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "member",
+		Short: "List and change the servers that keep a cell together",
+		Long: `Member is for a cell whose servers keep its store among themselves (pawl serve
+--node --peers). A change is carried out by whichever server is asked, and needs
+the right admin of all names. docs/quorum.md tells what each loss costs.`,
+		Args: flags.Unknown,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newMemberList(), newMemberAdd(), newMemberReplace(), newMemberRemove())
+	return cmd
+}
+
+// memberCommand is a command that asks a server and shows the members as they are then.
+func memberCommand(cmd *cobra.Command, said string, ask func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error)) *cobra.Command {
+	var asJSON bool
+	servers := client.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return client.With(cmd, *servers, func(ctx context.Context, c *client.Client) error {
+			var all []*linkpb.Member
+			err := c.Call(ctx, 0, func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
+				all, err = ask(ctx, l, args)
+				return err
+			})
+			if no := exit.RefusalOf(err); no.GetReason() == linkpb.Reason_REASON_CONFLICT || no.GetReason() == linkpb.Reason_REASON_INVALID {
+				return exit.Failed(exit.CodeOther, "%s", output.Text(no.GetMessage()))
+			}
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				return output.JSON(out, membersBody(all))
+			}
+			if said != "" {
+				fmt.Fprintln(out, fmt.Sprintf(said, output.Text(strings.Join(args, ", "))))
+			}
+			return output.Table(out, memberRows(all))
+		})
+	}
+	return cmd
+}
+
+func newMemberList() *cobra.Command {
+	return memberCommand(&cobra.Command{
+		Use:   "list",
+		Short: "List the members",
+		Long: `List shows each member: whether it is a voter, a learner that catches up, or
+expected to join; which one leads the others, and which one answers the server
+that was asked.
+
+` + exit.AskHelp,
+		Example: "  pawl member list\n  pawl member list --json | jq '.members[] | select(.answers | not)'",
+		Args:    flags.None,
+	}, "", func(ctx context.Context, l linkpb.LinkClient, _ []string) ([]*linkpb.Member, error) {
+		a, err := l.MemberList(ctx, &linkpb.MemberListRequest{})
+		return a.GetMembers(), err
+	})
+}
+
+func newMemberAdd() *cobra.Command {
+	return memberCommand(&cobra.Command{
+		Use:   "add NAME=URL",
+		Short: "Let a server join",
+		Long: `Add lets a server join. It does so when it is started on an empty folder with
+--node NAME and, in --peers, itself and any member: it catches up while the others
+go on, and then gets its vote. Go on to an odd number of members.
+
+` + exit.AskHelp,
+		Example: "  pawl member add n2=https://b.example:7422\n  pawl serve --node n2 --peers n1=https://a.example:7422,n2=https://b.example:7422,n3=https://c.example:7422",
+		Args:    flags.Names("NAME=URL"),
+	}, "%s may join: start it on an empty folder with --node and --peers", func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
+		name, url, err := nameURL(args[0])
+		if err != nil {
+			return nil, err
+		}
+		a, err := l.MemberAdd(ctx, &linkpb.MemberAddRequest{Name: name, Url: url})
+		return a.GetMembers(), err
+	})
+}
+
+func newMemberReplace() *cobra.Command {
+	return memberCommand(&cobra.Command{
+		Use:   "replace OLD NEW=URL",
+		Short: "Let a server join for another one",
+		Long: `Replace lets a server join in the place of another, which is removed when the new
+one has its vote, or before when it does not answer. A member that moves keeps its
+name: "pawl member replace n3 n3=URL".
+
+A member that lost its disk needs no command: it joins again when it is started
+under its name and address on an empty folder.
+
+` + exit.AskHelp,
+		Example: "  pawl member replace n3 n4=https://d.example:7422",
+		Args:    flags.Names("OLD", "NEW=URL"),
+	}, "%s: start the new one on an empty folder with --node and --peers", func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
+		name, url, err := nameURL(args[1])
+		if err != nil {
+			return nil, err
+		}
+		a, err := l.MemberAdd(ctx, &linkpb.MemberAddRequest{Name: name, Url: url, Replaces: args[0]})
+		return a.GetMembers(), err
+	})
+}
+
+func newMemberRemove() *cobra.Command {
+	return memberCommand(&cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a member for good",
+		Long: `Remove removes a member: its server ends, and cannot join again until "pawl member
+add" lets it. It is refused where the others would be too few to decide anything:
+a majority of those that are left must be up and caught up.
+
+` + exit.AskHelp,
+		Example: "  pawl member remove n3",
+		Args:    flags.Names("NAME"),
+	}, "%s is removed", func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
+		a, err := l.MemberRemove(ctx, &linkpb.MemberRemoveRequest{Name: args[0]})
+		return a.GetMembers(), err
+	})
+}
+
+// nameURL takes NAME=URL apart; whether the URL fits the members' is the server's to
+// say.
+func nameURL(text string) (name, url string, err error) {
+	name, url, ok := strings.Cut(text, "=")
+	if !ok || !cellName.MatchString(name) {
+		return "", "", exit.Failed(exit.CodeUsage, "%q: expected NAME=URL, such as n4=https://d.example:7422", text)
+	}
+	at, wrong := peerURL(url, strings.HasPrefix(url, "https:"), true)
+	if wrong != "" {
+		return "", "", exit.Failed(exit.CodeUsage, "%q: %s", text, wrong)
+	}
+	return name, at, nil
+}
+
+// memberBody is a member in JSON.
+type memberBody struct {
+	Name    string      `json:"name"`
+	URL     string      `json:"url"`
+	ID      string      `json:"id"`
+	Role    string      `json:"role"`
+	Leads   bool        `json:"leads"`
+	Answers bool        `json:"answers"`
+	Applied rest.Number `json:"applied"`
+	Asked   bool        `json:"asked"`
+}
+
+type membersList struct {
+	Members []memberBody `json:"members"`
+}
+
+func membersBody(all []*linkpb.Member) membersList {
+	list := membersList{Members: []memberBody{}}
+	for _, m := range all {
+		list.Members = append(list.Members, memberBody{
+			Name: m.GetName(), URL: m.GetUrl(), ID: m.GetId(), Role: m.GetRole(), Leads: m.GetLeads(),
+			Answers: m.GetAnswers(), Applied: rest.Number(m.GetApplied()), Asked: m.GetAsked(),
+		})
+	}
+	return list
+}
+
+func memberRows(all []*linkpb.Member) [][]string {
+	rows := [][]string{{"NAME", "URL", "ROLE", "LEADS", "ANSWERS", "APPLIED"}}
+	for _, m := range all {
+		rows = append(rows, []string{
+			cmp.Or(output.Text(m.GetName()), "-"), output.Text(m.GetUrl()), output.Text(m.GetRole()),
+			yesNo(m.GetLeads()), yesNo(m.GetAnswers()), strconv.FormatUint(m.GetApplied(), 10),
+		})
+	}
+	return rows
+}
+
+func yesNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
