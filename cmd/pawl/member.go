@@ -44,7 +44,7 @@ func memberCommand(cmd *cobra.Command, said string, ask func(ctx context.Context
 				return err
 			})
 			if no := exit.RefusalOf(err); no.GetReason() == linkpb.Reason_REASON_CONFLICT || no.GetReason() == linkpb.Reason_REASON_INVALID {
-				return exit.Failed(exit.CodeOther, "%s", output.Text(no.GetMessage()))
+				return exit.Failed(exit.CodeOther, "%s", no.GetMessage())
 			}
 			if err != nil {
 				return err
