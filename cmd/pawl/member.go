@@ -27,7 +27,7 @@ the right admin of all names. docs/quorum.md tells what each loss costs.`,
 		Args: flags.Unknown,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMemberList(), newMemberAdd(), newMemberReplace(), newMemberRemove())
+	cmd.AddCommand(newMemberList(), newMemberAdd(), newMemberReplace(), newMemberRemove(), newMemberRecover())
 	return cmd
 }
 

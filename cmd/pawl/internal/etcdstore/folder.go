@@ -213,6 +213,9 @@ const forming = "forming"
 // was killed before that left behind is not one.
 func Formed(dir string) (bool, error) {
 	f := folder{dir: dir}
+	if half, err := f.has(recovering); err != nil || half {
+		return false, errors.Join(err, fmt.Errorf("%w: a recovery of %s was interrupted; run \"pawl member recover\" again", store.ErrDamaged, dir))
+	}
 	switch _, err := os.Stat(f.path(forming)); {
 	case err == nil:
 		return false, nil

@@ -56,6 +56,8 @@ var _ store.Store = (*Quorum)(nil)
 const (
 	// beginPace is the pause between two looks at the peers.
 	beginPace = 200 * time.Millisecond
+	// leaderPace is the pause between two looks whether a member leads.
+	leaderPace = 20 * time.Millisecond
 	// foundingMark says in the folder that no client was served yet.
 	foundingMark = "founding"
 	// startTries bounds how often a joiner starts on a list of members that changes.
@@ -376,20 +378,25 @@ func (q *Quorum) settle(ctx context.Context) error {
 	return q.folder.remove(foundingMark)
 }
 
-// hasLeader waits until the member takes part.
+// hasLeader waits until the member takes part. etcd's own sign that it is ready comes up
+// to 7 s later, when the first message to a leader gets lost.
 func (q *Quorum) hasLeader(ctx context.Context) error {
 	timer := q.opts.Clock.NewTimer()
 	defer timer.Stop()
-	for {
-		timer.Reset(slowStart)
-		select {
-		case <-q.etcd.Server.ReadyNotify():
+	for since := q.opts.Clock.Now(); ; {
+		if q.etcd.Server.Leader() != 0 {
 			return nil
+		}
+		timer.Reset(leaderPace)
+		select {
 		case <-q.etcd.Server.StopNotify():
 			return q.stopped()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-timer.C():
+		}
+		if now := q.opts.Clock.Now(); now.Longer(since) >= slowStart {
+			since = now
 			q.waiting("a majority of the members; " + q.silent(ctx))
 		}
 	}

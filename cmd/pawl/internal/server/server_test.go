@@ -70,7 +70,7 @@ func TestNewCellNeedsPlausibleClock(t *testing.T) {
 	data := t.TempDir()
 	for _, store := range []string{StoreEmbedded, StoreMemory} {
 		o := Options{Store: store, Data: data, Cell: "default", Clock: wrong{clock.System()}, Released: released}
-		if _, err := openStore(context.Background(), &o); !errors.Is(err, ErrClock) {
+		if _, err := openStore(context.Background(), &o, nil); !errors.Is(err, ErrClock) {
 			t.Errorf("%s: %v", store, err)
 		}
 	}

@@ -1,0 +1,234 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+
+	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
+)
+
+// A recovery builds its new member beside the old one, and then exchanges them:
+//
+//	recovering/source/   a copy of the survivor's member, forced to be alone
+//	recovering/new/      a data folder with a new member of a new cluster
+//	recovering/built     the new member is complete: only the exchange is left
+//	etcd.lost/           the survivor's member, as it was
+//
+// While recovering/ is there, no server starts on the folder. A recovery that was
+// interrupted is run again: it begins anew, or finishes the exchange.
+const (
+	recovering = "recovering"
+	built      = "built"
+	lostMember = "etcd.lost"
+)
+
+// recoverPage is how many keys are copied at once.
+const recoverPage = 64
+
+// Recovery makes a new cluster of one out of a member whose others are lost.
+type Recovery struct {
+	folder *folder
+	// Members are those of the lost cluster, and Last the last entry of the survivor's
+	// log.
+	Members []Peer
+	Last    uint64
+	// New is the new member's store, from Build until Finish; it holds the cell.
+	New *Embedded
+
+	opts EmbeddedOptions
+	done bool
+}
+
+// OpenRecovery locks the folder of the survivor, and changes nothing in it. It returns
+// ErrInUse when a server has it, and store.ErrDamaged as OpenEmbedded does.
+func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err error) {
+	opts = opts.withDefaults()
+	r := &Recovery{opts: opts}
+	if _, err := os.Stat(opts.Dir); err != nil {
+		return nil, fmt.Errorf("look at the data folder: %w", err)
+	}
+	if r.folder, err = openFolder(ctx, opts.Dir, FreeStart, opts.Clock); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if r.done, err = r.folder.has(filepath.Join(recovering, built)); err != nil || r.done {
+		return r, err
+	}
+	if there, err := r.folder.has("etcd"); err != nil || !there {
+		return nil, errors.Join(err, fmt.Errorf("%w: %s holds no member", store.ErrDamaged, r.folder.dir))
+	}
+	if unformed, err := r.folder.has(forming); err != nil || unformed {
+		return nil, errors.Join(err, fmt.Errorf("%w: the member in %s has never taken part, and holds nothing", store.ErrDamaged, r.folder.dir))
+	}
+	if err := r.folder.inspect(); err != nil {
+		return nil, err
+	}
+	q := &Quorum{Embedded: &Embedded{opts: opts, folder: r.folder}}
+	end, err := q.readEnd()
+	if err != nil {
+		return nil, err
+	}
+	r.Last = end.last
+	slices.SortFunc(end.members, func(a, b memberShown) int { return strings.Compare(a.Name, b.Name) })
+	for _, m := range end.members {
+		r.Members = append(r.Members, Peer{Name: m.Name, URL: m.URL})
+	}
+	return r, nil
+}
+
+// Built reports whether an earlier recovery was interrupted when only its exchange was
+// left. Then Finish is all there is to do.
+func (r *Recovery) Built() bool { return r.done }
+
+// Build makes the new member and copies the cell into it. The survivor's member stays
+// as it is: a copy of it is opened.
+func (r *Recovery) Build(ctx context.Context) error {
+	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
+		return fmt.Errorf("remove what an interrupted recovery left: %w", err)
+	}
+	source := r.folder.path(filepath.Join(recovering, "source"))
+	if err := os.MkdirAll(source, 0o700); err != nil {
+		return fmt.Errorf("copy the member: %w", err)
+	}
+	if err := os.CopyFS(filepath.Join(source, "etcd"), os.DirFS(r.folder.path("etcd"))); err != nil {
+		return fmt.Errorf("copy the member: %w", err)
+	}
+	old, err := r.openSource(ctx, source)
+	if err != nil {
+		return fmt.Errorf("open a copy of the member: %w", errors.Join(err, old.Close()))
+	}
+	defer func() { _ = old.Close() }() // it is thrown away
+	fresh := r.opts
+	fresh.Dir, fresh.Token = r.folder.path(filepath.Join(recovering, "new")), ""
+	fresh = fresh.withDefaults()
+	if r.New, err = OpenEmbedded(ctx, fresh); err != nil {
+		return err
+	}
+	return r.copy(ctx, old)
+}
+
+// openSource starts the copy as the only member of its cluster.
+func (r *Recovery) openSource(ctx context.Context, dir string) (*Embedded, error) {
+	opts := r.opts
+	opts.Dir = dir
+	old := newEmbedded(opts)
+	var err error
+	if old.folder, err = openFolder(ctx, dir, 0, opts.Clock); err != nil {
+		return old, err
+	}
+	if err := old.launch(old.folder.path("etcd"), nil, func(cfg *embed.Config) {
+		cfg.Name = "pawl"
+		cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+		cfg.ForceNewCluster = true
+		cfg.TickMs, cfg.ElectionMs = 10, 100
+	}); err != nil {
+		return old, err
+	}
+	if err := old.ready(ctx); err != nil {
+		return old, err
+	}
+	old.server = v3rpc.NewQuotaKVServer(old.etcd.Server)
+	return old, nil
+}
+
+// copy puts every key of the cell into the new member. The roster stays behind: its
+// members are lost.
+func (r *Recovery) copy(ctx context.Context, old *Embedded) error {
+	from, to := kvlog.Keys{}.Range()
+	var at int64
+	for more := true; more; {
+		page, err := kv{old.server}.Range(ctx, kvlog.Query{From: from, To: to, Rev: at, Limit: recoverPage})
+		if err != nil {
+			return fmt.Errorf("read the member: %w", err)
+		}
+		if at == 0 {
+			at = page.Rev
+		}
+		for _, p := range page.Pairs {
+			from = p.Key + "\x00"
+			if p.Key >= rosterFrom && p.Key < rosterTo {
+				continue
+			}
+			if _, err := r.New.etcd.Server.Put(ctx, &pb.PutRequest{Key: []byte(p.Key), Value: p.Value}); err != nil {
+				return fmt.Errorf("write the new member: %w", err)
+			}
+		}
+		more = page.More
+	}
+	return nil
+}
+
+// Finish stops the new member and puts it in the survivor's place. The survivor's own
+// is kept beside it.
+func (r *Recovery) Finish() error {
+	if !r.done {
+		err := r.New.Close()
+		r.New = nil
+		if err != nil {
+			return fmt.Errorf("stop the new member: %w", err)
+		}
+		inside := &folder{dir: r.folder.path(recovering)}
+		if err := errors.Join(inside.replace(built, nil), inside.sync()); err != nil {
+			return err
+		}
+	}
+	// Each step may have been done before.
+	fresh := r.folder.path(filepath.Join(recovering, "new", "etcd"))
+	if _, err := os.Stat(fresh); err == nil {
+		if there, err := r.folder.has("etcd"); err != nil {
+			return err
+		} else if there {
+			if err := os.RemoveAll(r.folder.path(lostMember)); err != nil {
+				return fmt.Errorf("remove what an earlier recovery kept: %w", err)
+			}
+			if err := os.Rename(r.folder.path("etcd"), r.folder.path(lostMember)); err != nil {
+				return fmt.Errorf("put the old member aside: %w", err)
+			}
+		}
+		if err := os.Rename(fresh, r.folder.path("etcd")); err != nil {
+			return fmt.Errorf("put the new member in its place: %w", err)
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("look at the new member: %w", err)
+	}
+	for _, name := range []string{"seen", foundingMark} {
+		if err := r.folder.remove(name); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
+		return fmt.Errorf("remove the recovery's files: %w", err)
+	}
+	return r.folder.sync()
+}
+
+// Kept is where the survivor's member lies after Finish.
+func (r *Recovery) Kept() string { return r.folder.path(lostMember) }
+
+// Close gives the folder back.
+func (r *Recovery) Close() error {
+	var err error
+	if r.New != nil {
+		err = r.New.Close()
+		r.New = nil
+	}
+	if r.folder != nil {
+		err = errors.Join(err, r.folder.unlock())
+		r.folder = nil
+	}
+	return err
+}
