@@ -14,9 +14,6 @@ import (
 	"github.com/pawlproject/pawl/internal/bearer"
 )
 
-// peersMax bounds how many servers one quorum has: each write waits for a majority.
-const peersMax = 7
-
 // peerFlags are the flags of a server with peers.
 type peerFlags struct {
 	node, listen string
@@ -98,8 +95,8 @@ func (p *peerFlags) parse(cmd *cobra.Command, insecure bool) ([]etcdstore.Peer, 
 		peers = append(peers, etcdstore.Peer{Name: name, URL: at})
 	}
 	switch n := len(peers); {
-	case n > peersMax:
-		return nil, exit.Usage(cmd, "--peers has %d names; expected 3, 5 or %d: every write waits for a majority of them", n, peersMax)
+	case n > etcdstore.MembersMax:
+		return nil, exit.Usage(cmd, "--peers has %d names; expected 3, 5 or %d: every write waits for a majority of them", n, etcdstore.MembersMax)
 	case n%2 == 0:
 		return nil, exit.Usage(cmd, "--peers has %d names; expected an odd number: %d stand the loss of no more servers than %d do, and one more can fail", n, n, n-1)
 	}

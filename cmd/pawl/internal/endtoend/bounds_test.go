@@ -31,7 +31,8 @@ const root = "../../../../"
 
 // bounds are the code's, by the names that docs/bounds.md gives them.
 var known = map[string]any{
-	"etcdstore.PrefixMax": etcdstore.PrefixMax,
+	"etcdstore.PrefixMax":  etcdstore.PrefixMax,
+	"etcdstore.MembersMax": etcdstore.MembersMax,
 
 	"bounds.NameMax":        bounds.NameMax,
 	"bounds.NamesMax":       bounds.NamesMax,
@@ -175,6 +176,9 @@ var unexported = map[string]string{
 	"server.headerMax":           "cmd/pawl/internal/server/server.go",
 	"server.idleMax":             "cmd/pawl/internal/server/server.go",
 	"server.answersMax":          "cmd/pawl/internal/server/server.go",
+	"etcdstore.joinMax":          "cmd/pawl/internal/etcdstore/peers.go",
+	"etcdstore.learnersMax":      "cmd/pawl/internal/etcdstore/quorum_begin.go",
+	"etcdstore.lagMax":           "cmd/pawl/internal/etcdstore/members_change.go",
 	"etcdstore.answerMax":        "cmd/pawl/internal/etcdstore/members.go",
 	"etcdstore.historyMax":       "cmd/pawl/internal/etcdstore/monitor.go",
 	"etcdstore.firstMax":         "cmd/pawl/internal/etcdstore/monitor.go",

@@ -40,7 +40,13 @@ func newQuorum(t testing.TB, n int, args ...string) *quorum {
 // server is one that is told of these peers.
 func (q *quorum) server(name string, peers []string, args ...string) *server {
 	q.t.Helper()
-	return newServer(q.t, append([]string{"--node", name, "--peers", strings.Join(peers, ",")}, args...)...)
+	s := newServer(q.t, append([]string{"--node", name, "--peers", strings.Join(peers, ",")}, args...)...)
+	q.t.Cleanup(func() {
+		if q.t.Failed() {
+			q.t.Logf("%s:\n%s", name, s.said())
+		}
+	})
+	return s
 }
 
 // up starts all that are not up, and waits until they are ready.

@@ -1,26 +1,3 @@
-// Package founding decides what a server of a quorum does when it starts: found the
-// cluster, join it, go on with its folder, wait, or refuse. It is pure: what the folder
-// holds and what the peers answered comes in, a decision comes out.
-//
-// The rules:
-//
-//	the folder      the peers                               decision
-//	has served      one knows that more was acknowledged    refuse: an old folder
-//	has served      one knows that the member was removed   refuse
-//	has served      all that answer are of another cluster  refuse
-//	has served      anything else, silence too              start
-//	empty           one is of a cluster                     join it
-//	empty           one has another first name              refuse
-//	empty, first    all answer that they are empty too      found
-//	empty           anything else                           wait
-//
-// A cluster is not founded twice. Only the first name founds, and only when no other
-// server knows of a cluster; a server that is silent may know of one, so it is waited
-// for. When the founder loses its disk before anybody has joined, it founds again: it
-// has served no client (the founder serves once a majority of the names has joined).
-//
-// What it cannot do: a majority of folders that is set back to an earlier state shows
-// nobody that there was more.
 package founding
 
 import (
