@@ -35,10 +35,10 @@ func (q *Quorum) begin(ctx context.Context, served bool, end folderEnd) error {
 		return err
 	}
 	e := q.Embedded
+	e.server = v3rpc.NewQuotaKVServer(e.etcd.Server)
 	if err := q.settle(ctx); err != nil {
 		return err
 	}
-	e.server = v3rpc.NewQuotaKVServer(e.etcd.Server)
 	reached, err := q.reachedSoon(ctx)
 	if err != nil {
 		return err

@@ -24,6 +24,10 @@ func (q *Quorum) settle(ctx context.Context) error {
 	if err := q.folder.formed(); err != nil {
 		return err
 	}
+	// A joiner takes all members for voters, itself too, until it has read the log.
+	if _, err := q.reachedSoon(ctx); err != nil {
+		return err
+	}
 	if err := q.untilDone(ctx, q.hasAddress); err != nil {
 		return err
 	}
