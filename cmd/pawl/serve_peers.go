@@ -68,7 +68,10 @@ func (p *peerFlags) validate(cmd *cobra.Command, store string, insecure bool) (q
 		if !insecure && !p.tls.On() {
 			closed = "without TLS among peers (--peer-cert, --peer-key, --peer-ca)"
 		}
-		if err := server.CheckAddress("--peer-listen", q.Listen, closed); err != nil || q.Listen == server.Off {
+		if q.Listen == server.Off {
+			return q, exit.Usage(cmd, "--peer-listen is %q; expected an address, such as that of this server in --peers", q.Listen)
+		}
+		if err := server.CheckAddress("--peer-listen", q.Listen, closed); err != nil {
 			return q, exit.Usage(cmd, "%v", err)
 		}
 		return q, nil

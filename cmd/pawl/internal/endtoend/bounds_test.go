@@ -177,7 +177,7 @@ var unexported = map[string]string{
 	"server.idleMax":             "cmd/pawl/internal/server/server.go",
 	"server.answersMax":          "cmd/pawl/internal/server/server.go",
 	"etcdstore.joinMax":          "cmd/pawl/internal/etcdstore/peers.go",
-	"etcdstore.learnersMax":      "cmd/pawl/internal/etcdstore/quorum_begin.go",
+	"etcdstore.learnersMax":      "cmd/pawl/internal/etcdstore/embedded.go",
 	"etcdstore.lagMax":           "cmd/pawl/internal/etcdstore/members_change.go",
 	"etcdstore.answerMax":        "cmd/pawl/internal/etcdstore/members.go",
 	"etcdstore.historyMax":       "cmd/pawl/internal/etcdstore/monitor.go",

@@ -2,11 +2,13 @@ package endtoend
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,6 +110,7 @@ type memberShown struct {
 	Name, URL, Role       string
 	ID                    string
 	Leads, Answers, Asked bool
+	Applied               json.Number
 }
 
 // members are as a server sees them.
@@ -354,4 +357,57 @@ func TestQuorumMembersChange(t *testing.T) {
 	contains(t, n2.said(), "was removed from the cluster")
 	q.servers = []*server{n1, n4, n5}
 	q.voters(n1, "n1", "n4", "n5")
+}
+
+// Two of three disks are lost. The member that is left becomes a cluster of its own:
+// the cell keeps its id, tokens rise, leases end and their holders are told, and new
+// members join. Before, it says what it does; a lost member that comes back is refused.
+func TestQuorumIsRecovered(t *testing.T) {
+	wholly(t)
+	q := newQuorum(t, 3)
+	q.up()
+	n1, n2, n3 := q.servers[0], q.servers[1], q.servers[2]
+	c := q.dial(60 * time.Second)
+	held := acquire(t, c, "held")
+	applied := func(of string) (n int) {
+		for _, m := range q.members(n1) {
+			if m.Name == of {
+				n, _ = strconv.Atoi(m.Applied.String())
+			}
+		}
+		return n
+	}
+	reached := applied("n1")
+	testwait.Until(t, bound, "n3 has what was acknowledged", func() bool { return applied("n3") >= reached })
+	type status struct{ Cell string }
+	_, text := q.active().get("/v1/status")
+	cell := read[status](t, text).Cell
+	for _, s := range q.servers {
+		s.stop(syscall.SIGKILL)
+	}
+	if r := n3.pawl("member", "recover", "--data", n3.data); r.code != 64 || !strings.Contains(r.stdout, "every lease ends") {
+		t.Fatalf("without --yes: %v", r)
+	}
+	r := n3.want(0, "member", "recover", "--data", n3.data, "--yes")
+	contains(t, r.stdout, "the cell "+cell+" goes on", "1 leases have ended", "etcd.lost")
+	n3.launch()
+	q.ready(n3)
+	testwait.Until(t, bound, "the holder is told", func() bool { return context.Cause(held.Context()) != nil })
+
+	// n2 comes back with what it had, and n1 empty.
+	n2.launch()
+	if code := n2.end(); code != 65 || !strings.Contains(n2.said(), "of another one") {
+		t.Errorf("a lost member that comes back: exit code %d\n%s", code, n2.said())
+	}
+	for _, s := range []*server{n1, n2} {
+		if err := os.RemoveAll(s.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.up()
+	q.voters(n3, "n1", "n2", "n3")
+	n3.stop(syscall.SIGKILL)
+	if again := acquire(t, q.dial(5*time.Second), "held"); again.Token() <= held.Token() {
+		t.Errorf("token %d after %d", again.Token(), held.Token())
+	}
 }

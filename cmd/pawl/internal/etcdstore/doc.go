@@ -1,5 +1,6 @@
 // Package etcdstore keeps a cell in etcd: in a member inside this process
-// (Embedded), or below a prefix of a cluster that others run (External).
+// (Embedded), in such members of several servers (Quorum), or below a prefix of a
+// cluster that others run (External).
 //
 // The protocol that makes it safe is package kvlog's (I4); here is what etcd
 // needs around it.
@@ -25,6 +26,31 @@
 // It promises that what is acknowledged is on the disk (fsync). It does not notice a
 // data folder that is copied and served twice: that is two cells with one name.
 //
+// # Quorum
+//
+// A member like that, one of three or five. What it does when it starts, found the
+// cluster, join it, go on, wait or refuse, is decided by package founding, from what the
+// peers answer before etcd runs. There is one address for peers: what is below /pawl/ is
+// ours, the rest etcd's.
+//
+//		empty ─▶ joining ─▶ learner ─▶ voter ─▶ its place: the store is in use
+//		     └─▶ founding ─▶ a majority of --peers are voters ─┘
+//
+//	  - The store is open at once and fails every request until the member has its place.
+//	  - A joiner's folder is thrown away until its member takes part (forming); from then
+//	    on never, and only then does it ask for its vote. A new id is drawn for every join:
+//	    the leader would take a second log of one id for the first one.
+//	  - The founder serves nobody before a majority has joined. So a founder that loses
+//	    its disk before that may found again.
+//	  - A member that leads keeps what the others have acknowledged, as far as it is
+//	    committed, and tells them when they start: a folder that ends before that is old.
+//	  - Who may join beside --peers, and who may not any more, lies in the cluster
+//	    (roster.go).
+//	  - Recovery makes a new cluster of the member that is left (recover.go).
+//
+// It does not notice an old folder when nobody is up that knew how far it had come, nor a
+// majority of folders that are set back together.
+//
 // # External
 //
 // A tenant of somebody else's cluster: it reads, writes and deletes below its
@@ -49,5 +75,6 @@
 //	node     this node's id, drawn once
 //	seen     the cluster and a revision it had reached: less is a roll-back
 //	forming  embedded: there until the member has served for the first time
+//	founding quorum: there until a majority has joined its founder
 //	etcd/    embedded: the member
 package etcdstore

@@ -29,6 +29,10 @@ import (
 // QuotaDefault bounds the member's database, in bytes.
 const QuotaDefault = 2 << 30
 
+// learnersMax bounds the members that catch up at the same time. It decides which
+// entries of the log take effect: it is the same for every member, and for all times.
+const learnersMax = 6
+
 func init() {
 	// etcd reserves two segments at once; its 64 MB each are most of a fresh
 	// folder and of the time to start.
@@ -185,6 +189,7 @@ func (e *Embedded) launch(left string, before func(member string, words *zap.Log
 	cfg.Dir = e.folder.path("etcd")
 	cfg.InitialClusterToken = e.opts.Token
 	cfg.ListenClientUrls, cfg.ListenPeerUrls, cfg.AdvertiseClientUrls = nil, nil, nil
+	cfg.MaxLearners = learnersMax
 	as(cfg)
 	// The entries between are kept in memory, up to store.BatchMax each.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100

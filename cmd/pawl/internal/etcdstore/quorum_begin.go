@@ -25,8 +25,6 @@ const (
 	foundingMark = "founding"
 	// startTries bounds how often a joiner starts on a list of members that changes.
 	startTries = 10
-	// learnersMax bounds the members that catch up at the same time.
-	learnersMax = 6
 )
 
 // begin finds the member's place and then looks after the store until ctx ends.
@@ -160,7 +158,6 @@ func (q *Quorum) launch(left string, as func(*embed.Config)) error {
 		cfg.InitialCluster = own.Name + "=" + own.URL
 		cfg.PeerTLSInfo = q.peers.tls.info()
 		cfg.TickMs, cfg.ElectionMs = 100, 1000
-		cfg.MaxLearners = learnersMax
 		as(cfg)
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.uber.org/zap"
 
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
@@ -107,6 +111,9 @@ func (r *Recovery) Build(ctx context.Context) error {
 	if err := os.CopyFS(filepath.Join(source, "etcd"), os.DirFS(r.folder.path("etcd"))); err != nil {
 		return fmt.Errorf("copy the member: %w", err)
 	}
+	if err := commitAll(filepath.Join(source, "etcd", "member", "wal")); err != nil {
+		return fmt.Errorf("take up the end of the member's log: %w", err)
+	}
 	old, err := r.openSource(ctx, source)
 	if err != nil {
 		return fmt.Errorf("open a copy of the member: %w", errors.Join(err, old.Close()))
@@ -119,6 +126,42 @@ func (r *Recovery) Build(ctx context.Context) error {
 		return err
 	}
 	return r.copy(ctx, old)
+}
+
+// commitAll marks every entry of a log as committed. A member learns late what is, and
+// does not write that down each time; etcd would drop the rest, and with it what was
+// acknowledged. What was not, and takes effect by this, was an unknown write.
+func commitAll(dir string) error {
+	words := zap.NewNop()
+	snapshots, err := wal.ValidSnapshotEntries(words, dir)
+	if err != nil {
+		return err
+	}
+	from := &walpb.Snapshot{}
+	if n := len(snapshots); n > 0 {
+		from = snapshots[n-1]
+	}
+	log, err := wal.Open(words, dir, from)
+	if err != nil {
+		return err
+	}
+	_, state, entries, err := log.ReadAll()
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		// A write that the crash interrupted.
+		_ = log.Close()
+		if !wal.Repair(words, dir) {
+			return err
+		}
+		if log, err = wal.Open(words, dir, from); err != nil {
+			return err
+		}
+		_, state, entries, err = log.ReadAll()
+	}
+	if err == nil && len(entries) > 0 {
+		state.Commit = new(entries[len(entries)-1].GetIndex())
+		err = log.Save(state, nil)
+	}
+	return errors.Join(err, log.Close())
 }
 
 // openSource starts the copy as the only member of its cluster.

@@ -53,6 +53,10 @@ func (w *lastWords) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if dir := w.reads.Load(); dir != nil && !outside(fields) {
 		code, advice = exitDamaged, *dir+" is damaged: "+mendFolder
 	}
+	if strings.Contains(e.Message, "tocommit(") {
+		// The leader knows that this member had acknowledged more.
+		code, advice = exitDamaged, "store_rolled_back: the folder is older than what this member had acknowledged. Keep a copy of it, remove etcd in it, and start the server again: it joins as an empty one"
+	}
 	_, err := io.WriteString(w.out, line(e, fields, advice))
 	if e.Level >= zapcore.PanicLevel {
 		os.Exit(code)
