@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,7 +90,8 @@ func TestEveryCallByEveryRight(t *testing.T) {
 			}},
 		}
 		for _, m := range linkpb.Link_ServiceDesc.Methods {
-			if _, known := rows[m.MethodName]; !known {
+			// Those of members: TestMembersAreForTheAdminOfAllNames.
+			if _, known := rows[m.MethodName]; !known && !strings.HasPrefix(m.MethodName, "Member") {
 				t.Errorf("%s has no row", m.MethodName)
 			}
 		}
