@@ -166,7 +166,7 @@ func TestQuorumServerIsKilled(t *testing.T) {
 	c := q.dial(30 * time.Second)
 	held := acquire(t, c, "held")
 	g := granting(t, c, "turn")
-	for range testwait.Reps(3) {
+	for range testwait.Reps(1) {
 		for i, pick := range []func() *server{q.active, q.leader, func() *server { return q.servers[2] }} {
 			g.more(20, "grants before the kill")
 			s := pick()
