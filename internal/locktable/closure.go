@@ -56,7 +56,7 @@ func (t *Table) shut(l *lock, claimOnly bool, identity string, left time.Duratio
 		t.charge(identity, usage{closed: 1})
 		if claimOnly {
 			t.claimOnly++
-			l.unbar()
+			l.unbarAll()
 		}
 	}
 	c := *at
@@ -77,7 +77,7 @@ func (t *Table) reopen(l *lock, claimOnly bool) {
 	t.due.remove(c.slot)
 	if claimOnly {
 		t.claimOnly--
-		l.unbar()
+		l.unbarAll()
 	}
 }
 
@@ -163,10 +163,36 @@ func ClaimOnlyMessage(name string, left time.Duration) string {
 		"(claims)", name, left)
 }
 
-// skips reports whether waiters pass over one: it is detached, or the name is closed to
-// it and open to those that claim.
-func (l *lock) skips(w *waiter) bool {
-	return w.ref == nil || l.claimOnly != nil && !w.acquire.Claims
+// passedOver reports whether others pass a waiter: it is detached, or it does not claim
+// and one of its names is claim-only. In the queues of its other names it is passed by
+// everybody: they are not to stand still for as long as a name may be claim-only.
+func (w *waiter) passedOver() bool {
+	if w.ref == nil {
+		return true
+	}
+	if !w.acquire.Claims {
+		for _, l := range w.locks {
+			if l.claimOnly != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unbarAll says that it has changed which waiters of a name are passed over: those that
+// do not claim, in all their queues.
+func (l *lock) unbarAll() {
+	l.unbar()
+	for _, w := range l.queue {
+		if len(w.locks) > 1 && !w.acquire.Claims {
+			for _, k := range w.locks {
+				if k.contention != uncontended {
+					k.unbar()
+				}
+			}
+		}
+	}
 }
 
 // waiting is the answer to a request that waits. It says how long the waiter's names are
@@ -175,22 +201,34 @@ func (w *waiter) waiting(now Now) Waiting {
 	a := Waiting{Place: w.place}
 	if !w.acquire.Claims {
 		for _, l := range w.locks {
-			a.ClaimOnly = max(a.ClaimOnly, l.claimOnly.remains(now))
+			if l.claimOnly != nil {
+				a.ClaimOnly = max(a.ClaimOnly, l.claimOnly.remains(now), 1)
+			}
 		}
 	}
 	return a
 }
 
-// tellClaimOnly tells the waiters of a name that it has become closed to them, once.
+// tellClaimOnly tells the waiters of a name that it has become closed to them, once, and
+// serves the other names for which they are passed over from now on.
 func (t *Table) tellClaimOnly(now Now, l *lock, d *Decided) {
 	c := l.claimOnly
 	if c == nil || c.told {
 		return
 	}
 	c.told = true
+	// Once each: to serve a name may take a walk through its queue.
+	seen := map[*lock]bool{l: true}
 	for _, w := range l.queue {
-		if !w.acquire.Claims {
-			d.reply(w.ref, w.acquire.Number, w.waiting(now))
+		if w.acquire.Claims {
+			continue
+		}
+		d.reply(w.ref, w.acquire.Number, w.waiting(now))
+		for _, k := range w.locks {
+			if !seen[k] {
+				seen[k] = true
+				t.toServe = append(t.toServe, k)
+			}
 		}
 	}
 }

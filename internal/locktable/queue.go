@@ -234,7 +234,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 			}
 		}
 		switch {
-		case l.skips(w):
+		case w.passedOver():
 			i++
 			continue
 		case w.grantable():
