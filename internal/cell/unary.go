@@ -177,6 +177,7 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	}
 	p := t.counts.Load()
 	s.Token, s.Sessions, s.Leases, s.Waiters, s.Batch = p.Counter, p.Sessions, p.Leases, p.Waiters, p.batch
+	s.ByGrade, s.Riders, s.ClaimOnly = p.ByGrade, p.Riders, p.ClaimOnly
 	ahead := int64(p.Counter) - int64(locktable.CounterLimit(c.o.Clock.Wall()))
 	s.Ahead = time.Duration(float64(ahead) / (1 << 20) * float64(time.Second))
 	return s, nil
