@@ -151,16 +151,19 @@ func (l *lock) bars(a *Acquire) bool {
 // closedMessage says what keeps an acquire out of a closed name, and what to do.
 func (l *lock) closedMessage(now Now, a *Acquire) string {
 	if l.claimOnly != nil && !a.Claims {
-		return ClaimOnlyMessage(l.name, l.claimOnly.remains(now))
+		return fmt.Sprintf("%q is %s", l.name, ClaimOnlyText(l.claimOnly.remains(now)))
 	}
 	return fmt.Sprintf("%q is closed for %v more: its lease ended without its holder's doing", l.name, l.closed.remains(now))
 }
 
-// ClaimOnlyMessage says that a name is claim-only, for how long, why, and what to do.
-func ClaimOnlyMessage(name string, left time.Duration) string {
-	return fmt.Sprintf("%q is closed for %v more to acquires that do not claim: a lease that rides through outages ended "+
-		"unreleased, and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire "+
-		"(claims)", name, left)
+// AlsoClosed is what a message that tells of a holder goes on with where the name is
+// claim-only, too.
+const AlsoClosed = "; the name is also "
+
+// ClaimOnlyText says that a name is claim-only, for how long, why, and what to do.
+func ClaimOnlyText(left time.Duration) string {
+	return fmt.Sprintf("closed for %v more to acquires that do not claim: a lease that rides through outages ended unreleased, "+
+		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", left)
 }
 
 // passedOver reports whether others pass a waiter: it is detached, or it does not claim
