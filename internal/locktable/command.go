@@ -47,6 +47,8 @@ type Attach struct {
 	// Cell and Highest are what the client has seen; see Attached.RolledBack.
 	Cell    string
 	Highest guard.Token
+	// Riding is for how long leases of the session have been riding; 0: none rides.
+	Riding time.Duration
 }
 
 // Detach says that a stream has ended.
