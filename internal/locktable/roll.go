@@ -24,7 +24,7 @@ type EndRoll struct{ To Ref }
 // RollCalled answers CallRoll.
 type RollCalled struct {
 	// Sessions that are open, and the longest of their TTLs.
-	Sessions int
+	Sessions   int
 	LongestTTL time.Duration
 }
 

@@ -358,7 +358,11 @@ func (d *Service) Drill(ctx context.Context, lasts time.Duration) (cell.DrillRep
 	if err := a.finish("begun", err); err != nil {
 		return cell.DrillReport{}, err
 	}
-	return x.Report(ctx)
+	report, err := x.Report(ctx)
+	if i := a.caller.Identity(); err == nil && (i == nil || !i.Everywhere(access.Admin)) {
+		return cell.DrillReport{}, Unauthenticated(access.ErrRevoked)
+	}
+	return report, err
 }
 
 // Status describes the cell. What says how much there is of anything is for
