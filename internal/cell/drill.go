@@ -106,6 +106,15 @@ func (x *Drill) Report(ctx context.Context) (DrillReport, error) {
 	}
 }
 
+// Drill begins a drill and waits for its report.
+func (c *Cell) Drill(ctx context.Context, lasts time.Duration) (DrillReport, error) {
+	x, err := c.BeginDrill(ctx, lasts)
+	if err != nil {
+		return DrillReport{}, err
+	}
+	return x.Report(ctx)
+}
+
 // BeginDrill begins a drill with an outage of a length, unless one is held. It returns
 // when the outage has begun, or fails with a *RefusedError, or ctx's error.
 func (c *Cell) BeginDrill(ctx context.Context, lasts time.Duration) (*Drill, error) {
@@ -180,7 +189,7 @@ func (x *Drill) hold(c *Cell, patience time.Duration) {
 	x.mu.Unlock()
 	if stopped {
 		x.err = c.refused(locktable.Refused{
-			Reason:  locktable.Unavailable,
+			Reason:  locktable.Cancelled, // not one to ask the next server for
 			Message: "the drill ended with the server's tenure, after " + lasted.Round(time.Millisecond).String() + ", and there is no report",
 		})
 	}

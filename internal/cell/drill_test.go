@@ -164,7 +164,7 @@ func TestStandbyDuringADrill(t *testing.T) {
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("the server took %v to stop", took)
 		}
-		if _, err := x.Report(t.Context()); reasonOf(err) != locktable.Unavailable {
+		if _, err := x.Report(t.Context()); reasonOf(err) != locktable.Cancelled {
 			t.Errorf("the report of a drill whose server stopped: %v", err)
 		}
 		standby.up(t)
@@ -188,7 +188,7 @@ func TestDeposedDuringADrill(t *testing.T) {
 		defer next.stop()
 		next.up(t)
 		s.store.Resume()
-		if _, err := x.Report(t.Context()); reasonOf(err) != locktable.Unavailable {
+		if _, err := x.Report(t.Context()); reasonOf(err) != locktable.Cancelled {
 			t.Errorf("%v", err)
 		}
 		next.acquire(t, "x", 10*time.Second, 0)
@@ -251,7 +251,7 @@ func TestDrillDoesNotWaitForLongTTLs(t *testing.T) {
 		s.up(t)
 		l := s.acquire(t, "x", time.Hour, 0)
 		begun := time.Now()
-		r, err := s.drill(t, 10*time.Second).Report(t.Context())
+		r, err := s.Drill(t.Context(), 10*time.Second)
 		if took := time.Since(begun); err != nil || r.Missing != 1 || r.LostCount != 0 || took > cell.RollMax+20*time.Second {
 			t.Errorf("after %v: %+v, %v", took, r, err)
 		}

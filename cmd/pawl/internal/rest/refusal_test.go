@@ -44,6 +44,10 @@ func (f fake) List(context.Context, locktable.List) (locktable.Page, error) {
 func (f fake) Break(context.Context, locktable.Break) (bool, error) { return false, f.err }
 func (f fake) Status(context.Context) (cell.Status, error)          { return cell.Status{}, f.err }
 
+func (f fake) Drill(context.Context, time.Duration) (cell.DrillReport, error) {
+	return cell.DrillReport{}, f.err
+}
+
 var requests = []struct{ method, path, body string }{
 	{"POST", "/v1/sessions", `{}`},
 	{"POST", "/v1/sessions/x/renew", ""},

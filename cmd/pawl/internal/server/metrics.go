@@ -33,6 +33,7 @@ type cellMetrics struct {
 	gauges   []gauge
 	waits    []histogram
 	build    *prometheus.Desc
+	drill    *prometheus.Desc
 }
 
 type counter struct {
@@ -57,6 +58,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 	}
 	return &cellMetrics{
 		cell: c, version: version, waits: histograms(),
+		drill: desc("drill_left_seconds", "How long the cell goes on answering as one that lost its quorum, for a drill; 0: none is held."),
 		build: prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
 		counters: []counter{
 			{desc("leases_granted_total", "Leases granted."), func(s *cell.Stats) uint64 { return s.Granted.Load() }},
@@ -97,6 +99,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 // Describe implements prometheus.Collector.
 func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.build
+	ch <- m.drill
 	for _, c := range m.counters {
 		ch <- c.desc
 	}
@@ -111,6 +114,8 @@ func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(m.build, prometheus.GaugeValue, 1, m.version)
+	left := m.cell.DrillLeft()
+	ch <- prometheus.MustNewConstMetric(m.drill, prometheus.GaugeValue, left.Seconds())
 	stats := m.cell.Stats()
 	for _, c := range m.counters {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
@@ -121,7 +126,7 @@ func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusMax)
 	defer cancel()
 	status, err := m.cell.Status(ctx)
-	if err != nil {
+	if err != nil || left > 0 || status.Drill > 0 {
 		return // a gap tells more than an old number
 	}
 	for _, g := range m.gauges {
