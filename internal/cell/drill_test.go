@@ -3,6 +3,7 @@ package cell_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,6 +258,33 @@ func TestDrillDoesNotWaitForLongTTLs(t *testing.T) {
 		}
 		if _, err := s.RenewLease(t.Context(), l.ID, 0); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// The report lists a bounded number of sessions, and of names of each, and counts all.
+func TestDrillReportIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, memstore.NewDisk(), "a", true)
+		defer s.stop()
+		s.up(t)
+		names := make([]string, 20)
+		for i := range cell.RollListed + 10 {
+			for k := range names {
+				names[k] = fmt.Sprintf("n/%d/%d", i, k)
+			}
+			if _, err := s.Acquire(t.Context(), cell.AcquireRequest{Names: names, TTL: 10 * time.Second}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := s.Drill(t.Context(), 20*time.Second)
+		if err != nil || r.LostCount != cell.RollListed+10 || len(r.Lost) != cell.RollListed || r.Missing != 0 {
+			t.Fatalf("%d lost, %d listed, %d missing, %v", r.LostCount, len(r.Lost), r.Missing, err)
+		}
+		for _, x := range r.Lost {
+			if len(x.Names) != 8 || x.Leases != 1 {
+				t.Fatalf("%+v", x)
+			}
 		}
 	})
 }
