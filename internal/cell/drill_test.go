@@ -206,7 +206,11 @@ func TestDrillReportsRides(t *testing.T) {
 		open := func(label, name string) *cell.Stream {
 			x := make(told, 100)
 			st := s.Attach(t.Context(), cell.Hello{Generation: 1, TTL: 15 * time.Second, Label: label}, x)
-			st.Submit(cell.Message{Acquires: []locktable.Acquire{{Number: 1, Names: []string{name}}}})
+			st.Submit(cell.Message{Acquires: []locktable.Acquire{
+				{Number: 1, Names: []string{name}, Claims: true, RideThrough: time.Hour},
+				{Number: 2, Names: []string{name + "/2"}},
+			}})
+			x.granted()
 			x.granted()
 			return st
 		}

@@ -32,7 +32,8 @@ type RollCalled struct {
 type RollEntry struct {
 	// Handle, Label and Identity are the session's.
 	Handle, Label, Identity string
-	// Leases of the session, and the first namesOnRoll of their names.
+	// Leases of the session, of one that rode those that may ride, and the first
+	// namesOnRoll of their names.
 	Leases int
 	Names  []string
 	// Lost: the session expired. Otherwise it was heard from, and rode for so long.
@@ -106,7 +107,7 @@ func (r *roll) heard(t *Table, s *session, d *Decided) {
 		return
 	}
 	if x, rode := r.riding[s]; rode {
-		e := t.rollEntry(s)
+		e := t.rollEntry(s, func(l *lease) bool { return l.extra.ride > 0 })
 		// It rode on until it was answered, which nobody was before awaiting began.
 		e.Rode = x.rode + max(r.awaitedAt.Sub(x.at), 0)
 		d.reply(r.to, 0, e)
@@ -120,7 +121,7 @@ func (r *roll) expires(t *Table, s *session, d *Decided) {
 		return
 	}
 	if _, on := r.open[s]; on {
-		e := t.rollEntry(s)
+		e := t.rollEntry(s, func(*lease) bool { return true })
 		e.Lost = true
 		d.reply(r.to, 0, e)
 	}
@@ -134,9 +135,14 @@ func (r *roll) remove(s *session) {
 	}
 }
 
-func (t *Table) rollEntry(s *session) RollEntry {
-	e := RollEntry{Handle: t.handle(s), Label: s.label, Identity: s.identity, Leases: s.leases.n}
-	for l := s.leases.head; l != nil && len(e.Names) < namesOnRoll; l = l.next {
+// rollEntry describes a session, and those of its leases that are of interest.
+func (t *Table) rollEntry(s *session, of func(*lease) bool) RollEntry {
+	e := RollEntry{Handle: t.handle(s), Label: s.label, Identity: s.identity}
+	for l := s.leases.head; l != nil; l = l.next {
+		if !of(l) {
+			continue
+		}
+		e.Leases++
 		l.holds(func(h *hold) {
 			if len(e.Names) < namesOnRoll {
 				e.Names = append(e.Names, h.lock.name)

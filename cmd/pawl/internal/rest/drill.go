@@ -52,7 +52,7 @@ type DrillRideBody struct {
 	Label    string   `json:"label"`
 	Identity string   `json:"identity,omitempty"`
 	Rode     Duration `json:"rode" doc:"For how long."`
-	Names    []string `json:"names" doc:"The first 8 of the names that it holds."`
+	Names    []string `json:"names" doc:"The first 8 of the names of its leases that may ride."`
 }
 
 // DrillOf is how long a drill goes on, as the status has it; nil: none is held.
