@@ -51,6 +51,8 @@ const (
 	NamedMax = 1 << 13
 	// FeaturesMax bounds the features that a greeting names.
 	FeaturesMax = 64
+	// DrillMax bounds the outage of a drill.
+	DrillMax = time.Hour
 	// IdentityShare is the part of the cell's limits that one identity with a name
 	// may take up: one in so many.
 	IdentityShare = 2
@@ -167,6 +169,14 @@ func ValidWait(wait time.Duration) error {
 func ValidLockDelay(d time.Duration) error {
 	if d < 0 || d > LockDelayMax {
 		return fmt.Errorf("the lock-delay is %v; 0 to 1h was expected", d)
+	}
+	return nil
+}
+
+// ValidDrill tells what is wrong with how long the outage of a drill lasts.
+func ValidDrill(d time.Duration) error {
+	if d <= 0 || d > DrillMax {
+		return fmt.Errorf("the outage lasts %v; above 0 and at most 1h was expected", d)
 	}
 	return nil
 }
