@@ -18,6 +18,7 @@ type acquireSettings struct {
 	session.AcquireSpec
 	slotted bool
 	leader  bool
+	rides   bool
 	claims  []guard.Claimer
 }
 
@@ -33,7 +34,10 @@ func Label(label string) AcquireOption {
 // every name. When a guard cannot be claimed the lease is released and the
 // acquire fails with the guard's error.
 func Claim(guards ...guard.Claimer) AcquireOption {
-	return AcquireOption{func(s *acquireSettings) { s.claims = append(s.claims, guards...) }}
+	return AcquireOption{func(s *acquireSettings) {
+		s.claims = append(s.claims, guards...)
+		s.Claims = s.Claims || len(guards) > 0
+	}}
 }
 
 func (c *Client) acquire(ctx context.Context, verb, name string, try bool, options []AcquireOption) (*Lease, error) {

@@ -66,6 +66,8 @@ type Client struct {
 	ops          opQueue
 	streamEvents chan streamEvent
 	streams      sync.WaitGroup
+	// readers look at the marks of guards while leases ride.
+	readers sync.WaitGroup
 
 	events chan Event
 	log    chan Event

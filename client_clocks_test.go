@@ -207,7 +207,7 @@ func TestMessagesCarryNoClientTime(t *testing.T) {
 			}
 			if strings.HasSuffix(name, "_nano") {
 				durations++
-				for _, d := range []string{"ttl", "wait", "delay"} {
+				for _, d := range []string{"ttl", "wait", "delay", "ride_through", "riding", "for_nano"} {
 					if strings.Contains(name, d) {
 						name = ""
 					}

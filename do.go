@@ -59,6 +59,7 @@ func (l *Lease) under(ctx context.Context, work func(context.Context) error) (er
 	during, stop := l.over(ctx)
 	defer func() {
 		stop()
+		l.Overtaken(err)
 		err = l.conclude(ctx, err)
 	}()
 	return work(during)
@@ -113,10 +114,10 @@ func joined(err, ended, cause error) error {
 	}
 }
 
-// overdue is not nil when the lease's deadline has passed, which the client's
-// loop may not have seen yet.
+// overdue is not nil when the lease's deadline, or the end of its ride, has passed, which
+// the client's loop may not have seen yet.
 func (l *Lease) overdue() error {
-	if left, _ := l.standing.left(l.client.clock.Now()); left > 0 {
+	if l.mostLeft() > 0 {
 		return nil
 	}
 	_, cause := l.state()

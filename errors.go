@@ -46,7 +46,12 @@ var (
 var (
 	errOverdue = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
 	errGone    = fmt.Errorf("%w: the server no longer has it", ErrLost)
+	// errRideOver: its ride-through is over, and no server has answered.
+	errRideOver = fmt.Errorf("%w: no server has answered for all of its ride-through", ErrLost)
 )
+
+// overtaken is the end of a lease whose guard says so.
+func overtaken(err error) error { return fmt.Errorf("%w: overtaken: %w", ErrLost, err) }
 
 var (
 	errNoGreeting = errors.New("the server did not greet")
@@ -98,6 +103,12 @@ func errorOf(w *session.Cause) error {
 		return fmt.Errorf("%w: asked to let go: %s", ErrBroken, w.Message)
 	case session.SessionCopied:
 		return fmt.Errorf("%w: %w", ErrLost, errorOf(w.Under))
+	case session.RideOver:
+		return errRideOver
+	case session.Overtaken:
+		return overtaken(w.GuardErr)
+	case session.ClaimOnly:
+		return &HeldError{message: fmt.Sprintf("closed to acquires that do not claim, for %v from then on: a lease that rides through outages ended unreleased, and its holder may be going on", w.For.Round(time.Second))}
 	}
 	panic(fmt.Sprintf("pawl: a session says %d, which nobody knows", w.Kind))
 }

@@ -18,6 +18,10 @@ const (
 	// Lost: the session ended, and with it every lease that it had. A new one
 	// is opened as soon as a server can be reached.
 	Lost
+	// Riding: the deadline has passed without an acknowledged renewal, and leases ride
+	// ([RideThrough]); those that do not are lost. Safe follows when a server answers and
+	// still has them, Lost when the last of them has ended.
+	Riding
 	// StoreRolledBack: the cell's log lost grants that it had acknowledged.
 	// Tokens go on above all that this client has seen; an operator should look.
 	StoreRolledBack
@@ -31,6 +35,8 @@ func (k EventKind) String() string {
 		return "jeopardy"
 	case Lost:
 		return "lost"
+	case Riding:
+		return "riding"
 	case StoreRolledBack:
 		return "store rolled back"
 	}
@@ -40,9 +46,9 @@ func (k EventKind) String() string {
 // Event tells of a change of a client's session.
 type Event struct {
 	Kind EventKind
-	// Remaining is the time until the local deadline, 0 when Lost.
+	// Remaining is the time until the local deadline, 0 when Lost or Riding.
 	Remaining time.Duration
-	// Leases is how many leases are concerned.
+	// Leases is how many leases are concerned; for Riding how many ride.
 	Leases int
 	// Err is what is known of the reason; nil for Safe.
 	Err error

@@ -23,6 +23,11 @@ type Lease struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	client   *Client
+	claims   []guard.Claimer
+	riding   atomic.Bool
+	// stopReading ends the looks at the guards' marks; nil: there are none. It is the
+	// loop's.
+	stopReading context.CancelFunc
 
 	mu    sync.Mutex
 	now   leaseState
@@ -56,7 +61,7 @@ func (s *standing) left(now clock.Reading) (remaining, span time.Duration) {
 }
 
 func (c *Client) newLease(q *call, of *session.Lease) *Lease {
-	l := &Lease{of: of, standing: c.standing, client: c}
+	l := &Lease{of: of, standing: c.standing, client: c, claims: q.wants.claims}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(q.ctx))
 	of.Of = l
 	return l
@@ -143,14 +148,15 @@ func (l *Lease) hold(name []string) *session.Hold {
 }
 
 // Context ends with the lease, at its local deadline at the latest, which is before
-// another can be granted the name (a forced break excepted). It also ends when the
+// another can be granted the name. Excepted are a forced break, and a lease that rides
+// through an outage ([RideThrough]): its context lives on. It also ends when the
 // holder is asked to release the lease. context.Cause returns ErrLost, ErrBroken or
 // ErrReleased. It carries the values of the context that was given to Acquire, but
 // neither its end nor its deadline.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Remaining is the time until the local deadline as of now, at most the TTL,
-// and 0 when the lease has ended. Renewals move the deadline on.
+// and 0 when the lease has ended, or rides. Renewals move the deadline on.
 func (l *Lease) Remaining() time.Duration {
 	if state, _ := l.state(); state != leaseHeld {
 		return 0
@@ -164,7 +170,8 @@ func (l *Lease) Remaining() time.Duration {
 // which counts from then, had not passed when Check returned. Otherwise the error is
 // ErrLost, ErrBroken, ErrReleased, ErrClosed or ctx's error, joined with ErrUnavailable
 // when no server could be reached. In that last case the lease may still be held, and
-// Remaining says for how long.
+// Remaining says for how long. While the lease rides the error is ErrUnavailable, at
+// once.
 func (l *Lease) Check(ctx context.Context) error {
 	if state, cause := l.state(); state == leaseEnded {
 		return l.because("check", cause)
@@ -189,7 +196,8 @@ func (l *Lease) Check(ctx context.Context) error {
 //
 // If ctx has ended already, the lease stays as it is. If ctx ends later, or no server
 // answers until the lease's local deadline (ErrUnavailable), the lease is given up
-// nevertheless and released as soon as a server can be reached.
+// nevertheless and released as soon as a server can be reached. A lease that rides waits
+// for 2 s.
 func (l *Lease) Release(ctx context.Context) error {
 	if state, cause := l.state(); state != leaseHeld {
 		return l.because("release", cause)

@@ -17,6 +17,9 @@ type op struct {
 	observe *observer
 	abandon bool
 	close   time.Duration
+	// overtaken is a lease whose guard says guardErr.
+	overtaken *Lease
+	guardErr  error
 }
 
 // opQueue gathers what callers ask until the loop takes it.
@@ -133,6 +136,8 @@ func (c *Client) perform(o op) {
 	switch {
 	case o.close != 0:
 		m.Close(o.close)
+	case o.overtaken != nil:
+		m.Overtaken(o.overtaken.of, o.guardErr)
 	case o.observe != nil && o.abandon:
 		m.Unobserve(o.observe, o.observe.name)
 	case o.observe != nil:
@@ -193,9 +198,15 @@ func (c *Client) effect(e *session.Effect) {
 	case session.ReportBlocked:
 		e.Ref.(*call).setBlocked(errorOf(e.Cause))
 	case session.EndLease:
-		e.Lease.Of.(*Lease).end(e.Cause)
+		l := e.Lease.Of.(*Lease)
+		l.end(e.Cause)
+		l.endRide()
 	case session.RequestRelease:
 		e.Lease.Of.(*Lease).cancel(errorOf(e.Cause))
+	case session.BeginRide:
+		e.Lease.Of.(*Lease).beginRide(e.Interval)
+	case session.EndRide:
+		e.Lease.Of.(*Lease).endRide()
 	case session.ExtendTrust:
 		c.standing.extend(e.Deadline)
 	case session.BeginSession:
@@ -227,7 +238,7 @@ func (c *Client) effect(e *session.Effect) {
 }
 
 var eventKinds = map[session.EventKind]EventKind{
-	session.Safe: Safe, session.Jeopardy: Jeopardy, session.Lost: Lost, session.RolledBack: StoreRolledBack,
+	session.Safe: Safe, session.Jeopardy: Jeopardy, session.Riding: Riding, session.Lost: Lost, session.RolledBack: StoreRolledBack,
 }
 
 func (c *Client) happen(e *session.Event) {
@@ -245,6 +256,7 @@ func (c *Client) end() {
 	}
 	c.carryOut()
 	c.streams.Wait()
+	c.readers.Wait()
 	close(c.events)
 	if c.log != nil {
 		close(c.log)

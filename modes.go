@@ -99,7 +99,7 @@ func (s *acquireSettings) validate() error {
 			return invalid(err)
 		}
 	}
-	return nil
+	return s.validateRide()
 }
 
 // unique keeps the first of equal names, in their order.

@@ -81,9 +81,10 @@ type Claimer interface {
 // nobody answers whether a successor has claimed.
 //
 // Seen returns the cell and the highest token that the resource has accepted or been
-// claimed with. The zero [State] with a nil error is a resource that has seen nothing.
-// A mark that is higher than the holder's token, or of another cell, says that the
-// holder was overtaken. A mark that is not says nothing: a claim may follow at once.
+// claimed with, as far as it is committed. The zero [State] with a nil error is a
+// resource that has seen nothing. A mark that is higher than the holder's token, or of
+// another cell, says that the holder was overtaken. A mark that is not says nothing: a
+// claim may follow at once.
 //
 // Seen returns an error when it could not read the mark. The error says nothing about
 // the mark. Seen ends when ctx does; the error is then that of ctx.

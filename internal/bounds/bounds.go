@@ -29,6 +29,8 @@ const (
 	SlotsMax     = 10_000
 	ValueMax     = 64 << 10
 	LockDelayMax = time.Hour
+	// RideThroughMax bounds how long a lease may ride through an outage.
+	RideThroughMax = 24 * time.Hour
 	// PlaceKept is how long the place of a request without a stream is kept when its
 	// connection has ended, if it has a request id.
 	PlaceKept = 10 * time.Second
@@ -166,6 +168,28 @@ func ValidWait(wait time.Duration) error {
 func ValidLockDelay(d time.Duration) error {
 	if d < 0 || d > LockDelayMax {
 		return fmt.Errorf("the lock-delay is %v; 0 to 1h was expected", d)
+	}
+	return nil
+}
+
+// ValidRide tells what is wrong with an acquire that rides through outages for as long as
+// d; 0: it does not ride, and nothing is wrong.
+//
+// Only what claims may ride, since the guard alone stops it. Shared leases do not fence
+// each other. A lease of several names could be overtaken at one of them and go on at
+// another.
+func ValidRide(d time.Duration, claims, shared bool, names int) error {
+	switch {
+	case d == 0:
+		return nil
+	case d < 0 || d > RideThroughMax:
+		return fmt.Errorf("the ride-through is %v; more than 0 and at most 24h was expected", d)
+	case !claims:
+		return errors.New("a ride-through without a claim; a lease that rides must claim its guards, which alone stop it")
+	case shared:
+		return errors.New("a ride-through of a shared lease; an exclusive lease or a slot was expected")
+	case names != 1:
+		return fmt.Errorf("a ride-through of %d names; one name was expected", names)
 	}
 	return nil
 }

@@ -28,7 +28,11 @@ func (m *Machine) reply(x *linkpb.Reply) {
 		}
 		r.ticket = w.Waiting.Ticket
 		m.moved(r)
-		m.effect(Effect{Kind: ReportBlocked, Ref: r.ref})
+		var why *Cause
+		if closed := time.Duration(w.Waiting.ClaimOnlyNano); closed > 0 {
+			why = &Cause{Kind: ClaimOnly, For: closed}
+		}
+		m.effect(Effect{Kind: ReportBlocked, Ref: r.ref, Cause: why})
 	case *linkpb.Reply_Done:
 		if r.kind == acquires {
 			m.failed(invalidAnswer)
@@ -42,7 +46,7 @@ func (m *Machine) reply(x *linkpb.Reply) {
 
 func (m *Machine) granted(r *Request, g *linkpb.Granted) {
 	token := guard.Token(g.Token)
-	l := &Lease{Token: token}
+	l := &Lease{Token: token, RideThrough: r.spec.RideThrough}
 	l.Holds = holdsOf(l.one[:0], r.spec, g, m.cell)
 	if !token.Valid() || l.Holds == nil || m.leases[token] != nil {
 		m.failed(invalidAnswer)

@@ -27,6 +27,10 @@ type Cause struct {
 	// observed names (TooManyWatches).
 	Requests, Names int
 	Request         uint64
+	// GuardErr is what the guard says, for Overtaken: the machine hands it on.
+	GuardErr error
+	// For is how long the name stays closed, for ClaimOnly.
+	For time.Duration
 	// TTL is the one that another call asked for (TTLSuperseded), or this one
 	// (TTLUnchanged). Has is the one that stays in force, for TTLUnchanged.
 	TTL, Has time.Duration
@@ -72,6 +76,12 @@ const (
 	BreakRequested
 	// SessionCopied: a copy of this process goes on with the session.
 	SessionCopied
+	// RideOver: it has ridden for as long as it may.
+	RideOver
+	// Overtaken: a guard has seen a higher token, or one of another cell.
+	Overtaken
+	// ClaimOnly: the name is closed to acquires that do not claim.
+	ClaimOnly
 )
 
 var (
@@ -79,6 +89,7 @@ var (
 	released       = &Cause{Kind: Released}
 	deadlinePassed = &Cause{Kind: DeadlinePassed}
 	gone           = &Cause{Kind: Gone}
+	rideOver       = &Cause{Kind: RideOver}
 	invalidAnswer  = &Cause{Kind: InvalidAnswer}
 	noGreeting     = &Cause{Kind: NoGreeting}
 )

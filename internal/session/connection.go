@@ -42,6 +42,9 @@ type connection struct {
 	// cancels are requests that the greeting under way still names and that
 	// were given up since.
 	cancels []uint64
+	// unheld are leases that the greeting under way names as held and that have ended
+	// since.
+	unheld []*Lease
 }
 
 // Attempt is one try: close the sessions in Closing, then greet Server.
@@ -95,7 +98,7 @@ func (m *Machine) dial() {
 	l.goTo, l.sentBy = "", ""
 	a.renewal = m.window.Send(m.now)
 	a.Hello = m.hello()
-	l.attempt, l.cancels = a, nil
+	l.attempt, l.cancels, l.unheld = a, nil, nil
 	wait := m.attemptTime()
 	l.dialled, l.giveUpAt = m.t, m.t+wait
 	// A server that may take over soon should keep us: otherwise we would ask again and
@@ -116,6 +119,9 @@ func (m *Machine) attemptTime() time.Duration {
 		}
 		return min(max(m.wantTTL/2, attemptMin), longest)
 	}
+	if m.ride.on {
+		return min(max(m.ttl/(2*ridePerTTL), attemptMin), attemptMax)
+	}
 	left := m.window.Remaining(m.now)
 	return min(max(left/3, attemptMin), attemptMax, left)
 }
@@ -129,6 +135,9 @@ func (m *Machine) hello() *linkpb.Hello {
 	}
 	if m.id == nil {
 		return h
+	}
+	if from, span, _ := m.window.Anchor(); m.ride.on {
+		h.RidingNano = int64(m.now.Longer(from) - span)
 	}
 	for _, l := range m.held() {
 		h.Held = append(h.Held, uint64(l.Token))
@@ -200,7 +209,7 @@ func (m *Machine) noteRefusal(why *Cause) {
 		l.refusals++
 		if round := l.refusals / len(m.servers); round > 0 {
 			pause := max(min(m.wantTTL/renewals, refusedMax), refusedMin) << min(round-1, 5)
-			l.dialAt = m.t + min(pause, refusedMax)
+			l.dialAt = m.t + min(pause, m.longestPause(refusedMax))
 		}
 		m.refused = true
 	}
@@ -223,10 +232,19 @@ func (m *Machine) answerOpening(why *Cause) {
 }
 
 func (m *Machine) backoff() time.Duration {
-	limit := min(backoffMax, m.wantTTL/8)
+	limit := m.longestPause(min(backoffMax, m.wantTTL/8))
 	rounds := min(m.conn.failures/len(m.servers), 10)
 	d := min(backoffMin<<rounds, limit)
 	return d/2 + time.Duration(float64(d/2)*m.jitter())
+}
+
+// longestPause is limit, or less while leases ride: a server is asked for every quarter of
+// the TTL.
+func (m *Machine) longestPause(limit time.Duration) time.Duration {
+	if !m.ride.on {
+		return limit
+	}
+	return min(limit, max(m.ttl/ridePerTTL-m.attemptTime(), backoffMin))
 }
 
 // redirect goes where the active server is said to be. Servers that send us

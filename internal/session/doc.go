@@ -15,6 +15,7 @@
 //	connection.go                           attempts, streams, greetings
 //	requests.go, answers.go, renumber.go    requests, their answers and their numbers
 //	lease.go, watches.go                    leases that are held, names that are observed
+//	ride.go                                 leases that outlive the deadline
 //	session_state.go, ttl.go                renewals, the session's deadline and its TTL
 //	effects.go, cause.go                    what the driver carries out, and why
 //	close.go                                the end of the client
@@ -35,7 +36,8 @@
 //
 //   - A lease is trusted no longer than package trust allows (I5): when its deadline
 //     has passed nothing is granted or confirmed any more in its session, also when an
-//     answer that arrived in time is found late.
+//     answer that arrived in time is found late. Leases that ride are held on, but no
+//     longer by trust: a guard stands behind each of them.
 //   - A request has one number and is asked again under it until it is answered, over
 //     lost connections and restarts of the server. A waiter that is moved to another
 //     number keeps its place (renumber.go).

@@ -27,6 +27,8 @@ type Effect struct {
 	Number uint64
 	// Deadline until which the session's leases are trusted.
 	Deadline Deadline
+	// Interval between two looks at the guards of a lease that rides.
+	Interval time.Duration
 }
 
 // Deadline is how long the leases of a session are trusted: Span after From. The zero
@@ -34,6 +36,9 @@ type Effect struct {
 type Deadline struct {
 	From clock.Reading
 	Span time.Duration
+	// Acknowledged is when the last acknowledged renewal was sent, from which rides
+	// count.
+	Acknowledged clock.Reading
 }
 
 // Left is the time until the deadline, never negative.
@@ -57,6 +62,10 @@ const (
 	EndLease
 	// RequestRelease: the Lease is to be released; it is still held.
 	RequestRelease
+	// BeginRide: the deadline has passed, and the Lease rides. Its guards are to be looked
+	// at now and every Interval, until EndRide: a server has answered, or EndLease.
+	BeginRide
+	EndRide
 	// ExtendTrust: the leases of the present session are trusted until Deadline.
 	ExtendTrust
 	// BeginSession: leases granted from now on belong to a new session; those of the
@@ -87,6 +96,8 @@ const (
 	// Jeopardy: half of the trusted time has gone by without one, or no server will
 	// have this client.
 	Jeopardy
+	// Riding: the deadline has passed, and leases ride.
+	Riding
 	// Lost: the session ended with all its leases.
 	Lost
 	// RolledBack: the cell's log lost grants that it had acknowledged.
@@ -128,7 +139,7 @@ func (m *Machine) answer(to Ref, why *Cause) {
 
 func (m *Machine) emit(kind EventKind, why *Cause) {
 	e := &Event{Kind: kind, Cause: why, Leases: len(m.leases)}
-	if kind != Lost {
+	if kind != Lost && kind != Riding {
 		e.Remaining = m.window.Remaining(m.now)
 	}
 	m.effect(Effect{Kind: EmitEvent, Event: e})

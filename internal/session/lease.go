@@ -3,6 +3,7 @@ package session
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
@@ -13,6 +14,9 @@ type Lease struct {
 	Token guard.Token
 	// Holds are its names, in the order in which they were asked for.
 	Holds []Hold
+	// RideThrough is how long after the last acknowledged renewal it may go on without an
+	// answer; 0: to its deadline.
+	RideThrough time.Duration
 	// Of is the driver's own.
 	Of any
 

@@ -83,7 +83,9 @@ type sessionState struct {
 	askingTTL        uint64
 	window           trust.Window
 	shown            trust.State
-	renewAt          time.Duration
+	// ride: the deadline has passed, and leases ride.
+	ride    riding
+	renewAt time.Duration
 	// refused: the server would not have us when it was last asked.
 	refused bool
 	// dead are sessions that were lost here and may live on at the server.
@@ -154,7 +156,10 @@ func (m *Machine) Tick() {
 func (m *Machine) Wake() time.Duration {
 	next := time.Hour
 	until := func(at time.Duration) { next = min(next, max(at-m.t, 0)) }
-	if m.id != nil {
+	switch {
+	case m.ride.on && !m.closing:
+		next = min(next, m.rideChange())
+	case m.id != nil && !m.ride.on:
 		next = min(next, m.window.Change(m.now))
 	}
 	switch m.conn.state {

@@ -29,6 +29,10 @@ type AcquireSpec struct {
 	Value  []byte
 	// LockDelay of the names, should the lease end without its holder's doing.
 	LockDelay time.Duration
+	// Claims: the holder claims its guards before it acts. RideThrough is how long after
+	// the last acknowledged renewal it may go on without an answer; 0: to its deadline.
+	Claims      bool
+	RideThrough time.Duration
 	// Try: one try, no waiting.
 	Try bool
 	// Traced: the server tells when the request was where.
@@ -122,6 +126,7 @@ func (m *Machine) ask(r *Request) {
 		x.What = &linkpb.Request_Acquire{Acquire: &linkpb.Acquire{
 			Names: w.Names, Try: w.Try, Label: w.Label, Ticket: r.ticket, Replaces: r.replaces,
 			Shared: w.Shared, Slots: uint32(w.Slots), Value: w.Value, LockDelayNano: int64(w.LockDelay),
+			Claims: w.Claims, RideThroughNano: int64(w.RideThrough),
 		}}
 	case releases:
 		x.What = &linkpb.Request_Release{Release: &linkpb.Release{Token: uint64(r.lease.Token)}}
@@ -185,6 +190,10 @@ func (m *Machine) Release(ref Ref, l *Lease) {
 		// The sweep comes every sixth of a TTL, and the answer is due at the
 		// deadline.
 		l.release.limit = m.t + max(m.window.Remaining(m.now)-m.ttl/renewals, 1)
+		if m.ride.on {
+			l.release.limit = m.t + releaseRiding
+			m.sweepAt = min(m.sweepAt, l.release.limit)
+		}
 		m.enter(l.release)
 	}
 }
@@ -199,6 +208,8 @@ func (m *Machine) Check(ref Ref, l *Lease) {
 		m.answer(ref, closed)
 	case l.state != leaseHeld:
 		m.answer(ref, l.over())
+	case m.ride.on:
+		m.answer(ref, unavailable(m.conn.cause))
 	default:
 		m.enter(&Request{kind: checks, ref: ref, lease: l})
 	}
@@ -279,8 +290,12 @@ func (m *Machine) sweep() {
 		}
 		r.limit = 0
 		m.decide(r, unavailable(m.conn.cause))
-		if r.kind == acquires {
+		switch {
+		case r.kind == acquires:
 			m.forget(r)
+		case r.kind == releases && m.ride.on:
+			m.remove(r)
+			m.giveUpLease(r.lease, deadlinePassed)
 		}
 	}
 }

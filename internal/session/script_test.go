@@ -21,7 +21,8 @@ import (
 //
 //	@250                 the time, in milliseconds of both clocks
 //	acquire x, try x     a call, numbered from 1 in the order of calls; several
-//	                     names as x,y, then shared, slots=3, value=v, delay=2s
+//	                     names as x,y, then shared, slots=3, value=v, delay=2s,
+//	                     claims, ride=10s
 //	release 5, check 5   calls on the lease with token 5
 //	cancel 2             the caller of call 2 gives up
 //	leave 2              so it does, and the machine is not told yet
@@ -44,6 +45,8 @@ import (
 //	                     exhausted, after=250ms
 //	closed gone          the server's last word
 //	down                 the stream breaks
+//	overtaken 5          the guard of the lease with token 5 says so
+//	ridden 948           so many whole milliseconds of a ride of 10s must be left
 //	pass 7               so many other requests are asked and answered
 type script struct {
 	t     *testing.T
@@ -266,6 +269,12 @@ func (s *script) input(f []string) {
 		c := s.call()
 		c.setsTTL = true
 		s.m.SetTTL(c, span(f[1]))
+	case "overtaken":
+		s.m.Overtaken(s.lease[token()], errors.New("a higher token"))
+	case "ridden":
+		if left := s.deadline.RideLeft(s.m.now, 10*time.Second); left/time.Millisecond != time.Duration(number(f[1])) {
+			s.t.Fatalf("%v are left of a ride of 10s, not %s ms", left, f[1])
+		}
 	case "granted":
 		reply(&linkpb.Reply{What: &linkpb.Reply_Granted{Granted: s.granted(number(f[1]), number(f[2]), f[3:])}})
 	case "broken":
@@ -294,7 +303,11 @@ func (s *script) input(f []string) {
 	case "unseen":
 		s.hear(&linkpb.ServerMessage{Observed: []*linkpb.Observed{{Name: f[1], Reason: reasonNamed(f[2]), Message: "because"}}})
 	case "waiting":
-		reply(&linkpb.Reply{What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{Ticket: []byte("ticket" + f[1])}}})
+		w := &linkpb.Waiting{Ticket: []byte("ticket" + f[1])}
+		if closed, ok := strings.CutPrefix(arg(2), "claim-only="); ok {
+			w.ClaimOnlyNano = int64(span(closed))
+		}
+		reply(&linkpb.Reply{What: &linkpb.Reply_Waiting{Waiting: w}})
 	case "done":
 		reply(&linkpb.Reply{What: &linkpb.Reply_Done{Done: &linkpb.Done{}}})
 	case "refused":
@@ -395,12 +408,20 @@ func (s *script) effect(e *Effect) {
 		} else {
 			s.answer(c, e.Lease, nil)
 		}
-	case ReportBlocked, SessionOpened, TraceRequest:
+	case ReportBlocked:
+		if e.Cause != nil && e.Cause.Kind == ClaimOnly {
+			s.say(callers, e.Ref.(*call).index, fmt.Sprintf("call %d waits: %s", e.Ref.(*call).index, text(e.Cause)))
+		}
+	case SessionOpened, TraceRequest:
 	case EndLease:
 		s.ended[e.Lease.Token] = e.Cause
 		if e.Cause.Kind == Broken {
 			s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Cause)))
 		}
+	case BeginRide:
+		s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d rides, looked at every %v", e.Lease.Token, e.Interval))
+	case EndRide:
+		s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d rides no more", e.Lease.Token))
 	case RequestRelease:
 		s.say(ends, int(e.Lease.Token), fmt.Sprintf("lease %d: %s", e.Lease.Token, text(e.Cause)))
 	case ExtendTrust:

@@ -12,16 +12,20 @@ import (
 // renewals is how many renewals fit into a TTL.
 const renewals = 6
 
-// expire ends the session when its local deadline has passed.
+// expire ends the session when its local deadline has passed, unless leases of it ride.
 func (m *Machine) expire() {
-	if m.id != nil && m.window.State(m.now) == trust.Lost {
+	switch {
+	case m.id == nil || m.window.State(m.now) != trust.Lost:
+	case m.ride.on:
+		m.checkRides()
+	case !m.beginRide():
 		m.lose(deadlinePassed, true)
 	}
 }
 
 // showState tells of a change between Safe and Jeopardy. Lost is told by lose.
 func (m *Machine) showState() {
-	if m.id == nil {
+	if m.id == nil || m.ride.on {
 		return
 	}
 	s := m.window.State(m.now)
@@ -70,7 +74,7 @@ func (m *Machine) keepBeat(next time.Duration) {
 // reportDeadline tells the driver the deadline.
 func (m *Machine) reportDeadline() {
 	if from, span, ok := m.window.Anchor(); ok {
-		m.effect(Effect{Kind: ExtendTrust, Deadline: Deadline{From: from, Span: span}})
+		m.effect(Effect{Kind: ExtendTrust, Deadline: Deadline{From: from, Span: span, Acknowledged: m.window.Acknowledged()}})
 	}
 }
 
@@ -91,13 +95,15 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 	}
 	if m.window.State(m.now) == trust.Lost {
 		// The answer took longer than the session is good for.
-		m.lose(deadlinePassed, true)
+		m.expire()
+		m.closeStream(nil)
 		m.conn.dialAt = m.t + m.backoff()
 		m.conn.failures++
 		return
 	}
 	m.reportDeadline()
 	m.up(w.Epoch)
+	m.endRide()
 	m.renewAt = m.t + m.ttl/renewals
 	for _, n := range w.Lost {
 		if l := m.leases[guard.Token(n)]; l != nil && l.release == nil {
@@ -113,7 +119,10 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 	for _, n := range m.conn.cancels {
 		m.cancel(n)
 	}
-	m.conn.cancels = nil
+	for _, l := range m.conn.unheld {
+		m.giveBack(l)
+	}
+	m.conn.cancels, m.conn.unheld = nil, nil
 	for _, n := range m.numbers() {
 		m.ask(m.requests[n])
 	}
@@ -145,7 +154,7 @@ func (m *Machine) lose(why *Cause, giveUp bool) {
 	clear(m.leases)
 	m.reset()
 	m.closeStream(nil)
-	m.conn.dialAt, m.conn.cancels = m.t, nil
+	m.conn.dialAt, m.conn.cancels, m.conn.unheld = m.t, nil, nil
 	if m.closing {
 		m.finish(!giveUp)
 		return

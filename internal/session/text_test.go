@@ -62,6 +62,12 @@ func text(w *Cause) string {
 		return "lease broken: asked to let go: " + w.Message
 	case SessionCopied:
 		return "lease lost: " + text(w.Under)
+	case RideOver:
+		return "lease lost: its ride is over"
+	case Overtaken:
+		return "lease lost: overtaken: " + w.GuardErr.Error()
+	case ClaimOnly:
+		return fmt.Sprintf("closed to acquires that do not claim for %v", w.For)
 	}
 	panic(fmt.Sprint("nobody knows the kind ", w.Kind))
 }
@@ -89,7 +95,7 @@ func refusalText(reason linkpb.Reason) string {
 }
 
 func eventText(kind EventKind) string {
-	return map[EventKind]string{Safe: "safe", Jeopardy: "jeopardy", Lost: "lost", RolledBack: "rolled back"}[kind]
+	return map[EventKind]string{Safe: "safe", Jeopardy: "jeopardy", Riding: "riding", Lost: "lost", RolledBack: "rolled back"}[kind]
 }
 
 func attemptText(a *Attempt) string {
@@ -99,6 +105,9 @@ func attemptText(a *Attempt) string {
 	}
 	if ttl := time.Duration(a.Hello.TtlNano); ttl != 3*time.Second {
 		text += fmt.Sprintf(" ttl %v", ttl)
+	}
+	if riding := time.Duration(a.Hello.RidingNano); riding > 0 {
+		text += fmt.Sprintf(" riding for %v", riding.Truncate(time.Millisecond))
 	}
 	if a.Hello.HighestToken > 0 {
 		text += fmt.Sprintf(" seen %d", a.Hello.HighestToken)
@@ -160,6 +169,12 @@ func requestText(r *linkpb.Request) string {
 		if a.LockDelayNano != 0 {
 			text += fmt.Sprintf(" delay=%v", time.Duration(a.LockDelayNano))
 		}
+		if a.Claims {
+			text += " claims"
+		}
+		if a.RideThroughNano != 0 {
+			text += fmt.Sprintf(" ride=%v", time.Duration(a.RideThroughNano))
+		}
 		text += ")"
 		if a.Ticket != nil {
 			text += fmt.Sprintf("[%s]", a.Ticket)
@@ -189,6 +204,10 @@ func wish(w *AcquireSpec, option string) {
 		w.Value = []byte(value)
 	case "delay":
 		w.LockDelay = span(value)
+	case "claims":
+		w.Claims = true
+	case "ride":
+		w.Claims, w.RideThrough = true, span(value)
 	default:
 		panic(option)
 	}

@@ -57,6 +57,9 @@ type Window struct {
 	sent   []sending
 	anchor clock.Reading
 	held   bool
+	// acked is when the last acknowledged renewal was sent: the anchor, unless a lower
+	// TTL has moved that.
+	acked clock.Reading
 	// floor: no answer to a renewal numbered up to here is awaited.
 	floor uint64
 }
@@ -98,6 +101,7 @@ func (w *Window) Ack(n uint64, ttl time.Duration) bool {
 		return false
 	}
 	w.anchor, w.held, w.floor = w.sent[i].at, true, n
+	w.acked = w.anchor
 	w.span = Span(ttl, DriftPPM)
 	w.sent = append(w.sent[:0], w.sent[i+1:]...)
 	return true
@@ -129,6 +133,10 @@ func (w *Window) Forget() { w.sent, w.floor = w.sent[:0], w.last }
 func (w *Window) Anchor() (from clock.Reading, span time.Duration, ok bool) {
 	return w.anchor, w.span, w.held
 }
+
+// Acknowledged is when the last renewal that was acknowledged was sent. Asking for a
+// lower TTL moves the Anchor, but not this.
+func (w *Window) Acknowledged() clock.Reading { return w.acked }
 
 // Remaining is the time until the deadline, never negative.
 func (w *Window) Remaining(now clock.Reading) time.Duration {

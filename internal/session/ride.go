@@ -1,0 +1,180 @@
+package session
+
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/internal/bounds"
+	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/trust"
+)
+
+// A lease that rides (AcquireSpec.RideThrough) does not end with the session's deadline.
+// Its holder has claimed its guards, which refuse it from the moment on in which a
+// successor has claimed them. So it may go on for want of an answer:
+//
+//  1. The deadline passes. Leases that do not ride end, and with them what was asked
+//     about them. The connection is closed: a greeting under way names leases that have
+//     just ended, and nothing may be granted by an answer to what was asked before.
+//  2. The session keeps its id, and the next greetings name the leases that ride.
+//     Acquires that wait stay, under their numbers.
+//  3. A server welcomes the session: the greeting was a renewal, the deadline moves on,
+//     and the leases are as they were. Or the server does not have it: all is lost. Or it
+//     has the session and not the lease: that one is lost.
+//
+// A ride also ends when its guard has refused the lease or shows a higher mark
+// (Overtaken), and RideThrough after the sending of the last acknowledged renewal. When
+// the last one has ended the session is lost.
+
+const (
+	// ridePerTTL is how often a server is asked for within a TTL while leases ride: when
+	// one returns, the session has its TTL to be heard again.
+	ridePerTTL = 4
+	// releaseRiding bounds the wait for the answer to a release while leases ride.
+	releaseRiding = 2 * time.Second
+)
+
+// riding is what is known of a ride; the zero riding: none.
+type riding struct {
+	on bool
+	// span is the least RideSpan of the leases that ride. due says that one of them may
+	// have ended otherwise.
+	span time.Duration
+	due  bool
+}
+
+// RideSpan is for how long a lease with this ride-through may ride, counted from the
+// sending of the last acknowledged renewal. The server closes the name for the whole of
+// it, from the lease's end on, which is later, and its clock may be the faster one.
+func RideSpan(rideThrough time.Duration) time.Duration {
+	return trust.Span(rideThrough, trust.DriftPPM)
+}
+
+// RideLeft is the time until a lease with this ride-through must have ended, never
+// negative.
+func (d Deadline) RideLeft(now clock.Reading, rideThrough time.Duration) time.Duration {
+	return max(RideSpan(rideThrough)-now.Longer(d.Acknowledged), 0)
+}
+
+// ridden is how long ago the last acknowledged renewal was sent.
+func (m *Machine) ridden() time.Duration { return m.now.Longer(m.window.Acknowledged()) }
+
+// mayRide reports whether a lease can outlive the session's deadline.
+func (m *Machine) mayRide(l *Lease) bool {
+	return l.release == nil && RideSpan(l.RideThrough) > m.ridden()
+}
+
+// beginRide lets the leases that may ride do so, and ends the others; false: there is
+// none that may, and nothing was done.
+func (m *Machine) beginRide() bool {
+	held := m.held()
+	var riders []*Lease
+	for _, l := range held {
+		if m.mayRide(l) {
+			riders = append(riders, l)
+		}
+	}
+	if len(riders) == 0 || m.closing {
+		return false
+	}
+	m.ride = riding{on: true, span: bounds.RideThroughMax}
+	m.shown = trust.Lost
+	for _, l := range held {
+		if !m.mayRide(l) {
+			delete(m.leases, l.Token)
+			m.end(l, leaseEnded, deadlinePassed)
+		}
+	}
+	m.endQuestions()
+	m.closeStream(nil)
+	m.conn.dialAt, m.conn.cancels, m.conn.unheld = m.t, nil, nil
+	for _, l := range riders {
+		m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
+		m.effect(Effect{Kind: BeginRide, Lease: l, Interval: m.ttl / renewals})
+	}
+	m.emit(Riding, m.conn.cause)
+	return true
+}
+
+// endQuestions answers releases and checks: those of leases that are over with that,
+// and others with that no server answers.
+func (m *Machine) endQuestions() {
+	for _, n := range m.numbers() {
+		r := m.requests[n]
+		if r.kind == acquires {
+			continue
+		}
+		m.remove(r)
+		if r.lease.state == leaseHeld {
+			m.decide(r, unavailable(m.conn.cause))
+		} else {
+			m.decide(r, r.lease.over())
+		}
+	}
+}
+
+// checkRides ends rides whose time is over, and the session when none is left.
+func (m *Machine) checkRides() {
+	if !m.ride.due && m.ridden() < m.ride.span || m.closing {
+		return
+	}
+	m.ride.due, m.ride.span = false, bounds.RideThroughMax
+	var over []*Lease
+	for _, l := range m.held() {
+		if l.release == nil && RideSpan(l.RideThrough) <= m.ridden() {
+			over = append(over, l)
+		} else {
+			m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
+		}
+	}
+	if len(over) == len(m.leases) {
+		m.lose(rideOver, true)
+		return
+	}
+	for _, l := range over {
+		m.giveUpLease(l, rideOver)
+	}
+}
+
+// endRide notes that a server has answered: the leases are as they were.
+func (m *Machine) endRide() {
+	if !m.ride.on {
+		return
+	}
+	m.ride = riding{}
+	for _, l := range m.held() {
+		m.effect(Effect{Kind: EndRide, Lease: l})
+	}
+}
+
+// rideChange is the time until a ride ends by itself.
+func (m *Machine) rideChange() time.Duration {
+	if m.ride.due {
+		return 0
+	}
+	return m.ride.span - m.ridden()
+}
+
+// Overtaken ends a lease whose guard has refused it for a successor's sake, or shows that
+// it will. err is what the guard says.
+func (m *Machine) Overtaken(l *Lease, err error) {
+	if l.state == leaseHeld && m.leases[l.Token] == l {
+		m.giveUpLease(l, &Cause{Kind: Overtaken, GuardErr: err})
+	}
+}
+
+// giveUpLease ends a lease that the server may still have, and gives it back there.
+func (m *Machine) giveUpLease(l *Lease, why *Cause) {
+	delete(m.leases, l.Token)
+	m.end(l, leaseEnded, why)
+	m.ride.due = m.ride.on
+	switch m.conn.state {
+	case connectionUp:
+		m.giveBack(l)
+	case connectionDialling:
+		// The greeting under way names it as held; the next one would not.
+		m.conn.unheld = append(m.conn.unheld, l)
+	}
+}
+
+// giveBack asks for the release of a lease that has ended here.
+func (m *Machine) giveBack(l *Lease) { m.enter(&Request{kind: releases, lease: l}) }

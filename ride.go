@@ -1,0 +1,163 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
+)
+
+// RideThrough lets the lease outlive an outage of the service. For want of an answer it
+// does not end at its deadline, but rides on, for at most max after the sending of the
+// last acknowledged renewal: more than 0, at most 24 h. The acquire must claim ([Claim],
+// or [Claims]); it is for one name, exclusive or one of [Slots].
+//
+// What it does not give: what goes through no guard may happen twice. A mail, a charge, a
+// read that is shown to somebody: while a lease rides a successor may be at work already,
+// and only the guard tells this holder.
+//
+// While it rides, [Lease.Context] lives on, [Lease.Remaining] is 0, [Lease.Check] returns
+// ErrUnavailable and [Lease.Release] waits for 2 s at most. The client asks for a server
+// every quarter of the TTL, and reads the marks of the guards of Claim that are
+// [guard.Seer] at once and every sixth of the TTL. The lease goes on under its token when
+// a server answers that still has it. It ends with ErrLost when a server no longer has it,
+// when [Lease.Overtaken] is told so by a guard's error, when a mark is higher or of another
+// cell, and when max is over. A guard that gives no answer ends no ride.
+//
+// It is safe at what the guards protect, since the service lets nobody follow who does
+// not claim: after the lease has ended unreleased the name is closed to acquires without
+// a claim for max. Those that claim are granted at once.
+func RideThrough(maximum time.Duration) AcquireOption {
+	return AcquireOption{func(s *acquireSettings) { s.RideThrough, s.rides = maximum, true }}
+}
+
+// Claims says that the caller claims its guards by itself before it reads what it acts on,
+// or acts: as in the transaction in which it works. [Claim] implies it. The service shows
+// it as the lease's grade, and takes the caller's word.
+func Claims() AcquireOption {
+	return AcquireOption{func(s *acquireSettings) { s.Claims = true }}
+}
+
+// Riding reports whether the lease has outlived its deadline for want of an answer; see
+// [RideThrough].
+func (l *Lease) Riding() bool { return l.riding.Load() && l.ctx.Err() == nil }
+
+// RideLeft is the time until the lease must have ended even if no server answers: until
+// its local deadline, or the end of its [RideThrough] where that is later; 0 when the
+// lease has ended.
+func (l *Lease) RideLeft() time.Duration {
+	if state, _ := l.state(); state != leaseHeld {
+		return 0
+	}
+	return l.mostLeft()
+}
+
+// mostLeft is the time until the lease's own end, by a clock that is read now.
+func (l *Lease) mostLeft() time.Duration {
+	d := l.standing.p.Load()
+	if d == nil {
+		return 0
+	}
+	now := l.client.clock.Now()
+	return max(d.Left(now), d.RideLeft(now, l.of.RideThrough))
+}
+
+// Overtaken tells the lease of an error of its guard, and reports whether the error shows
+// that the lease is over: its fence is stale ([guard.ErrStale]), or the resource is held
+// to another cell ([guard.ErrForeign]). The lease then ends with ErrLost. Errors of other
+// resources, or of other tokens, end nothing, and neither does [guard.ErrUnknown].
+//
+// [Client.Do] tells the lease what the work returns. Tell it otherwise: while a lease
+// rides there may be nobody else who does.
+func (l *Lease) Overtaken(err error) bool {
+	if !l.refutedBy(err) {
+		return false
+	}
+	l.client.submit(op{overtaken: l, guardErr: err})
+	cause := overtaken(err)
+	l.become(leaseEnded, cause, cause)
+	return true
+}
+
+func (l *Lease) refutedBy(err error) bool {
+	var stale *guard.StaleError
+	switch {
+	case errors.Is(err, guard.ErrForeign):
+		return true
+	case !errors.Is(err, guard.ErrStale):
+		return false
+	case !errors.As(err, &stale):
+		return true
+	}
+	for i := range l.of.Holds {
+		if f := l.of.Holds[i].Fence; f.Resource == stale.Resource && f.Token == stale.Shown {
+			return true
+		}
+	}
+	return false
+}
+
+// markReadMin is the least time that a guard has to show its mark.
+const markReadMin = 2 * time.Second
+
+// beginRide has every guard that shows its mark looked at, until the ride ends.
+func (l *Lease) beginRide(interval time.Duration) {
+	l.riding.Store(true)
+	ctx, cancel := context.WithCancel(l.ctx)
+	l.stopReading = cancel
+	for _, g := range l.claims {
+		if seer, ok := g.(guard.Seer); ok {
+			l.client.readers.Go(func() { l.readMarks(ctx, seer, interval) })
+		}
+	}
+}
+
+func (l *Lease) endRide() {
+	if l.stopReading != nil {
+		l.stopReading()
+		l.stopReading = nil
+	}
+	l.riding.Store(false)
+}
+
+// readMarks looks at a guard's mark now and after every interval. An error is no answer:
+// the resource may be part of the outage.
+func (l *Lease) readMarks(ctx context.Context, seer guard.Seer, interval time.Duration) {
+	timer := l.client.clock.NewTimer()
+	defer timer.Stop()
+	fence := l.of.Holds[0].Fence // a lease that rides has one name
+	for {
+		if err := readMark(ctx, seer, fence, max(interval, markReadMin)); err != nil && l.Overtaken(err) {
+			return
+		}
+		timer.Reset(interval)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// readMark returns what the guard would say to the fence now; nil: it passes, or the guard
+// gave no answer in time.
+func readMark(ctx context.Context, seer guard.Seer, f guard.Fence, within time.Duration) error {
+	reading, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	seen, err := seer.Seen(reading, f.Resource)
+	if err != nil {
+		return nil
+	}
+	_, verdict := guard.Decide(guard.Monotonic, seen, f.Mark())
+	return verdict.Err(f.Resource, seen, f.Mark())
+}
+
+// validateRide checks RideThrough against the rest of the acquire.
+func (s *acquireSettings) validateRide() error {
+	if s.rides && s.RideThrough == 0 {
+		return invalid(errors.New("the ride-through is 0s; more than 0 and at most 24h was expected"))
+	}
+	return invalid(bounds.ValidRide(s.RideThrough, s.Claims, s.Shared, len(s.Names)))
+}
