@@ -13,6 +13,10 @@ type Mode struct {
 	Shared    bool
 	Slots     int64
 	LockDelay Duration
+	// Claims: the holder claims its guards before it acts. RideThrough is how long it may
+	// go on without an answer.
+	Claims      bool
+	RideThrough Duration
 }
 
 // Add adds the flags to a command.
@@ -20,6 +24,13 @@ func (m *Mode) Add(f *pflag.FlagSet) {
 	f.BoolVarP(&m.Shared, "shared", "s", false, "share the name with other shared leases")
 	f.Int64Var(&m.Slots, "slots", 0, "take one of so many slots, 1 to 10000; everybody states the same number")
 	f.Var(&m.LockDelay, "lock-delay", "how long the name stays closed when the lease expires or is broken by force, at most 1h (default 0s)")
+	m.AddRide(f)
+}
+
+// AddRide adds the flags of claims and rides alone.
+func (m *Mode) AddRide(f *pflag.FlagSet) {
+	f.BoolVar(&m.Claims, "claims", false, "say that the holder claims its guards before it acts")
+	f.Var(&m.RideThrough, "ride-through", "how long the holder may go on when no server answers, at most 24h; it must claim its guards, which alone stop it")
 }
 
 // Check says on the spot what the server would refuse.
@@ -34,6 +45,13 @@ func (m *Mode) Check(cmd *cobra.Command) error {
 	}
 	if err := bounds.ValidLockDelay(m.LockDelay.Value); err != nil {
 		return exit.Usage(cmd, "--lock-delay: %v", err)
+	}
+	if m.RideThrough.Given && m.RideThrough.Value == 0 {
+		return exit.Usage(cmd, "--ride-through is 0s; expected more than 0s, and at most 24h")
+	}
+	// How many names there are is for the command to see.
+	if err := bounds.ValidRide(m.RideThrough.Value, m.Claims, m.Shared, 1); err != nil {
+		return exit.Usage(cmd, "--ride-through: %v", err)
 	}
 	return nil
 }

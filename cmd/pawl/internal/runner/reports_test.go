@@ -14,6 +14,7 @@ import (
 type fixed time.Duration
 
 func (f fixed) Remaining() time.Duration { return time.Duration(f) }
+func (f fixed) RideLeft() time.Duration  { return time.Duration(f) }
 
 // An event of before a grant, or of before a renewal that was answered, is told as
 // nothing; one that is still true is.
