@@ -286,6 +286,9 @@ func (m *Machine) sweep() {
 	for _, n := range m.numbers() {
 		r := m.requests[n]
 		if r.limit == 0 || m.t < r.limit {
+			if m.ride.on && r.limit != 0 {
+				m.sweepAt = min(m.sweepAt, r.limit)
+			}
 			continue
 		}
 		r.limit = 0

@@ -119,13 +119,13 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 	for _, n := range m.conn.cancels {
 		m.cancel(n)
 	}
+	for _, n := range m.numbers() {
+		m.ask(m.requests[n])
+	}
 	for _, l := range m.conn.unheld {
 		m.giveBack(l)
 	}
 	m.conn.cancels, m.conn.unheld = nil, nil
-	for _, n := range m.numbers() {
-		m.ask(m.requests[n])
-	}
 	if w.RolledBack {
 		m.emit(RolledBack, Refuse(linkpb.Reason_REASON_STORE_ROLLED_BACK, ""))
 	}
