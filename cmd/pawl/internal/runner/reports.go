@@ -15,6 +15,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -48,30 +49,54 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 const reportAfter = time.Second
 
 // reportHolder says who has the name that is waited for, and says it again when a
-// place in the queue was lost and a server answers again.
+// place in the queue was lost and a server answers again. To one that does not claim it
+// also says that the name is closed to it, which may begin while it waits.
 func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
 	<-client.After(ctx, reportAfter)
-	for ctx.Err() == nil {
+	for again := false; ctx.Err() == nil; {
+		closed := r.Mode.Claims
 		_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
-			if len(l.Holders) > 0 && ctx.Err() == nil {
+			switch {
+			case ctx.Err() != nil:
+			case l.ClaimOnly > 0 && !r.Mode.Claims:
+				closed = true
+				r.notice("waiting: " + claimOnly(l))
+			case len(l.Holders) > 0 && !again:
 				r.notice("waiting: " + output.Text(l.Name) + " is " + output.Holder(l.Holders[0]))
 			}
 			return nil
 		})
+		var look <-chan struct{}
+		if !closed {
+			look = client.After(ctx, r.TTL.Value)
+		}
 		select {
+		case <-look:
+			again = true
 		case <-r.heard.back:
+			again = false
 		case <-ctx.Done():
 		}
 	}
 }
 
-// askHolder says who has a name that was not granted in time; empty: nobody, or no
-// server says so at once.
+// claimOnly says why a name is not granted to one that does not claim, and until when.
+func claimOnly(l rest.LockBody) string {
+	left := time.Duration(l.ClaimOnly)
+	return fmt.Sprintf("%s is closed for %v, until %s, to all that do not claim: a lease that rides through outages ended unreleased, and its holder may be going on; with --claim or --claims it is granted at once",
+		output.Text(l.Name), output.Duration(left), clock.System().Wall().Add(left).UTC().Format(time.RFC3339))
+}
+
+// askHolder says why a name was not granted in time; empty: nobody has it, or no server
+// says so at once.
 func (r *running) askHolder(asking *client.Client) (text string) {
 	ctx, cancel := context.WithTimeout(context.Background(), partMax)
 	defer cancel()
 	_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
-		if len(l.Holders) > 0 {
+		switch {
+		case l.ClaimOnly > 0 && !r.Mode.Claims:
+			text = ": " + claimOnly(l)
+		case len(l.Holders) > 0:
 			text = ": it is " + output.Holder(l.Holders[0])
 		}
 		return nil

@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
@@ -17,11 +19,12 @@ func (h *renewals) beginRide(why error) {
 		return
 	}
 	left := (*l).RideLeft()
-	until := clock.System().Wall().Add(left).Format(time.RFC3339)
-	line := "no server answers: the lease rides on its guard, until " + until + " at the latest"
-	if text := exit.Text(why); text != "" {
-		line = "no server answers (" + text + "): the lease rides on its guard, until " + until + " at the latest"
+	until := clock.System().Wall().Add(left).UTC().Format(time.RFC3339)
+	line := "no server answers: the lease"
+	if errors.Is(why, pawl.ErrDenied) {
+		line = "the server refuses to renew the lease (" + exit.Text(why) + "): it"
 	}
+	line += " rides on its guard, until " + until + " at the latest"
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended || left <= 0 {
