@@ -316,10 +316,10 @@ func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	case exit.RefusalOf(err) != nil:
 		code, text := exit.Of(err)
 		return supervise.Failed(code, reasonFor[code]), errors.New(text)
-	case errors.As(err, &held) && held.Token == 0:
+	case errors.As(err, &held) && held.Token == 0 && !errors.Is(err, context.DeadlineExceeded):
 		// Nobody holds it.
 		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired), err
-	case errors.As(err, &held):
+	case errors.As(err, &held) && held.Token != 0:
 		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired),
 			fmt.Errorf("%s is held by %s (%s) with token %d since %s", output.Text(r.Name), output.Text(held.Label), output.Text(held.Handle), held.Token, held.Since.Format(time.RFC3339))
 	case errors.Is(err, pawl.ErrDenied):
