@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/bounds"
@@ -404,14 +405,17 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 		}
 		l := p.Locks[0]
 		claimOnly := l.ClaimOnlyFor > 0 && !r.Claims
-		if claimOnly {
-			no.Name = name
-			no.Message += ": " + locktable.ClaimOnlyMessage(name, l.ClaimOnlyFor)
-		}
 		if len(l.Holders) > 0 {
 			no.Name, no.Holder = name, &l.Holders[0]
 		}
-		if claimOnly || no.Holder != nil {
+		if claimOnly {
+			no.Name = name
+			no.Message += locktable.AlsoClosed + locktable.ClaimOnlyText(l.ClaimOnlyFor)
+			if no.Holder == nil {
+				no.Message = fmt.Sprintf("not granted within %v: %q is %s", r.Wait, name, locktable.ClaimOnlyText(l.ClaimOnlyFor))
+			}
+		}
+		if no.Name != "" {
 			break
 		}
 	}
