@@ -45,6 +45,7 @@ var inside = map[string]string{
 	"main.demoTTLMax":         "a demonstration",
 	"main.letGoMax":           "the release of what could not be printed",
 	"systemd.notifyMax":       "one word to a service manager",
+	"guarddb.idleMax":         "a connection that is opened again when it is needed",
 	"runner.partMax":          "the end of a command after a signal",
 	"client.PartingMax":       "the release at the end of a command",
 	"flags.secretMax":         "a file that holds one secret",

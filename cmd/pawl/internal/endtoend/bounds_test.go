@@ -16,6 +16,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/runner"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
@@ -81,6 +82,7 @@ var known = map[string]any{
 	"authfile.RightsMax":     authfile.RightsMax,
 	"authfile.LimitMax":      authfile.LimitMax,
 	"protolimit.PartsMax":    protolimit.PartsMax,
+	"runner.DatabasesMax":    runner.DatabasesMax,
 	"infile.BytesMax":        infile.BytesMax,
 	"audit.QueueMax":         audit.QueueMax,
 
