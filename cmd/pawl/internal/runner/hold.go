@@ -45,7 +45,7 @@ func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcom
 	switch sig := ended(); {
 	case err != nil && sig == 0:
 		return supervise.Failed(exit.CodeOther, supervise.ReasonNotStarted), err
-	case sig != 0 && (lease.Remaining() > 0 || lease.Riding()):
+	case sig != 0 && lease.RideLeft() > 0:
 		return supervise.Interrupted(sig), nil
 	}
 	r.heard.end()
