@@ -40,6 +40,7 @@ var inside = map[string]string{
 	"locktable.blockMax":      "names of a block of the index",
 	"locktable.doneMax":       "numbers of one event of a snapshot",
 	"client.answerMax":        "a page of names with the largest values",
+	"main.reportMax":          "cell.RollMax, with time to answer",
 	"client.ConnectMax":       "pawl.dialMax, for a command",
 	"main.demoTTLMax":         "a demonstration",
 	"main.letGoMax":           "the release of what could not be printed",
