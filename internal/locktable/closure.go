@@ -162,6 +162,9 @@ const AlsoClosed = "; the name is also "
 
 // ClaimOnlyText says that a name is claim-only, for how long, why, and what to do.
 func ClaimOnlyText(left time.Duration) string {
+	if left > 10*time.Second {
+		left = left.Round(time.Second)
+	}
 	return fmt.Sprintf("closed for %v more to acquires that do not claim: a lease that rides through outages ended unreleased, "+
 		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", left)
 }
