@@ -68,6 +68,10 @@ type AcquireRequest struct {
 	Slots     uint32
 	Value     []byte
 	LockDelay time.Duration
+	// Claims: the holder claims its guards before it acts. RideThrough is how long it may
+	// go on without an answer; 0: to its deadline.
+	Claims      bool
+	RideThrough time.Duration
 	// Session that the lease belongs to, or empty: one of its own with
 	// TTL (0: locktable.TTLDefault).
 	Session string
@@ -127,6 +131,8 @@ type Hello struct {
 	// Cell and Highest are what the client has seen.
 	Cell    string
 	Highest guard.Token
+	// Riding is how long leases of the session have been riding.
+	Riding time.Duration
 }
 
 // Message is what a stream's client said at once. The stream fills in what

@@ -132,7 +132,7 @@ func (c *Cell) List(ctx context.Context, l locktable.List) (locktable.Page, erro
 }
 
 // Break asks the holder to let go, or ends its lease at once.
-func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
+func (c *Cell) Break(ctx context.Context, b locktable.Break) (locktable.Broken, error) {
 	b.Identity = callerOf(ctx)
 	x := newCall()
 	x.late = func(a locktable.Answer) { c.logBreak(b, a) }
@@ -141,10 +141,10 @@ func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err er
 		return b
 	})
 	if err != nil {
-		return false, err
+		return locktable.Broken{}, err
 	}
 	c.logBreak(b, a)
-	return a.(locktable.Broken).Ended, nil
+	return a.(locktable.Broken), nil
 }
 
 // logBreak writes down a break, which is durable by the time of its answer,
@@ -152,7 +152,7 @@ func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err er
 func (c *Cell) logBreak(b locktable.Break, a locktable.Answer) {
 	if done, ok := a.(locktable.Broken); ok {
 		c.o.Logger.Info("break", "name", b.Name, "token", uint64(b.Token), "ended", done.Ended,
-			"reason", b.Reason, "identity", b.Identity, "holder", done.Handle)
+			"reason", b.Reason, "identity", b.Identity, "holder", done.Handle, "rides_on", done.RidesOn)
 	}
 }
 
@@ -307,7 +307,8 @@ func (c *Cell) acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 // will have. ok is false when the session's id cannot be one.
 func (r *AcquireRequest) command(cell, identity string) (id secretID, a locktable.Acquire, ok bool) {
 	a = locktable.Acquire{
-		Names: r.Names, Mode: r.Mode, Slots: r.Slots, Value: r.Value, LockDelay: r.LockDelay, Label: r.Label, Try: r.Wait == 0, Identity: identity,
+		Names: r.Names, Mode: r.Mode, Slots: r.Slots, Value: r.Value, LockDelay: r.LockDelay, Claims: r.Claims,
+		RideThrough: r.RideThrough, Label: r.Label, Try: r.Wait == 0, Identity: identity,
 	}
 	if id = drawID(); r.RequestID != "" {
 		a.RequestKey = requestKey(identity, r.RequestID)
@@ -397,8 +398,19 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 	no := locktable.Refused{Reason: locktable.Held, Message: "not granted within " + r.Wait.String()}
 	for _, name := range r.Names {
 		p, err := c.List(ctx, locktable.List{Name: name, WithoutQueue: true})
-		if err == nil && len(p.Locks) == 1 && len(p.Locks[0].Holders) > 0 {
-			no.Name, no.Holder = name, &p.Locks[0].Holders[0]
+		if err != nil || len(p.Locks) == 0 {
+			continue
+		}
+		l := p.Locks[0]
+		claimOnly := l.ClaimOnlyFor > 0 && !r.Claims
+		if claimOnly {
+			no.Name = name
+			no.Message += ": " + locktable.ClaimOnlyMessage(name, l.ClaimOnlyFor)
+		}
+		if len(l.Holders) > 0 {
+			no.Name, no.Holder = name, &l.Holders[0]
+		}
+		if claimOnly || no.Holder != nil {
 			break
 		}
 	}

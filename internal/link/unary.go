@@ -54,6 +54,7 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Slots:     r.Slots,
 		Value:     r.Value,
 		LockDelay: time.Duration(r.LockDelayNano),
+		Claims:    r.Claims,
 		Session:   r.Session,
 		TTL:       time.Duration(r.TtlNano),
 		Wait:      time.Duration(r.WaitNano),
@@ -61,6 +62,8 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		RequestID: r.RequestId,
 		Traced:    r.Trace,
 		Received:  received,
+
+		RideThrough: time.Duration(r.RideThroughNano),
 	})
 	if err != nil {
 		return nil, s.failed(err)
@@ -122,13 +125,13 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 
 // Break asks a holder to let go, or ends its lease.
 func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.BreakResponse, error) {
-	ended, err := s.service.Break(s.presenting(ctx), locktable.Break{
+	broken, err := s.service.Break(s.presenting(ctx), locktable.Break{
 		Name: r.Name, Token: guard.Token(r.Token), Reason: r.Reason, Now: r.Now,
 	})
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	return &linkpb.BreakResponse{Ended: ended}, nil
+	return &linkpb.BreakResponse{Ended: broken.Ended, RidesOnNano: int64(broken.RidesOn)}, nil
 }
 
 // Status shows the cell's state, on a standby too.

@@ -314,20 +314,20 @@ func (d *Service) List(ctx context.Context, l locktable.List) (locktable.Page, e
 
 // Break asks the holder of a name that the caller may break to let go, or ends
 // its lease at once.
-func (d *Service) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
+func (d *Service) Break(ctx context.Context, b locktable.Break) (locktable.Broken, error) {
 	a, ctx, err := d.begin(ctx, "break", b.Name)
 	if err != nil {
-		return false, err
+		return locktable.Broken{}, err
 	}
 	if err := bounds.ValidName(b.Name); err != nil {
-		return false, nameError(err)
+		return locktable.Broken{}, nameError(err)
 	}
 	a.record.Token, a.record.Reason = uint64(b.Token), b.Reason
 	if err := a.require(access.Break, b.Name); err != nil {
-		return false, err
+		return locktable.Broken{}, err
 	}
 	if no := d.AuditRefusal(); no != nil {
-		return false, no
+		return locktable.Broken{}, no
 	}
 	if !a.identity.Everywhere(access.Break) {
 		b.May = func(name string) bool { return a.identity.Allow(access.Break, name) }
@@ -336,8 +336,8 @@ func (d *Service) Break(ctx context.Context, b locktable.Break) (ended bool, err
 	if b.Now {
 		outcome = "ended"
 	}
-	ended, err = d.cell.Break(ctx, b)
-	return ended, a.finish(outcome, err)
+	broken, err := d.cell.Break(ctx, b)
+	return broken, a.finish(outcome, err)
 }
 
 // Status describes the cell. What says how much there is of anything is for

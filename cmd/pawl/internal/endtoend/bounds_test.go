@@ -44,6 +44,7 @@ var known = map[string]any{
 	"bounds.TTLDefault":     bounds.TTLDefault,
 	"bounds.WaitMax":        bounds.WaitMax,
 	"bounds.LockDelayMax":   bounds.LockDelayMax,
+	"bounds.RideThroughMax": bounds.RideThroughMax,
 	"bounds.SlotsMax":       bounds.SlotsMax,
 	"bounds.PageMax":        bounds.PageMax,
 	"bounds.NumbersMax":     bounds.NumbersMax,
