@@ -77,6 +77,9 @@ func (c *unaryClient) trusted(l *lease) time.Duration {
 	return max(c.span-c.read().Longer(c.anchor), 0)
 }
 
+// rideLeft: a caller without a stream does not ride.
+func (c *unaryClient) rideLeft(*lease) time.Duration { return 0 }
+
 func (c *unaryClient) read() clock.Reading { return c.clock.read(c.world.now) }
 
 func (c *unaryClient) start() { c.think() }
@@ -119,6 +122,7 @@ func (c *unaryClient) think() {
 func (c *unaryClient) begin() {
 	w := c.world
 	c.want = &wanted{acquireSpec: w.plan.acquireSpec(c.rng), asked: w.now}
+	c.want.ride = 0
 	if c.rng.IntN(3) > 0 {
 		c.want.wait = between(c.rng, 100*time.Millisecond, 10*time.Second)
 	}
@@ -231,7 +235,7 @@ func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id lock
 	session := a.Session
 	c.anchor, c.span = anchor, trust.Span(a.Waited+a.TTL, trust.DriftPPM)
 	l := &lease{
-		name: c.want.name(), grants: a.Grants, mode: c.want.mode, token: a.Token, holder: c, session: session,
+		name: c.want.name(), grants: a.Grants, mode: c.want.mode, token: a.Token, holder: c, session: session, claims: c.want.claims,
 	}
 	c.lease, c.leaseID, c.moods.want, c.moods.given = l, id, a.TTL, a.TTL
 	w.note(c.name, "is granted %s with token %d after %v", l.name, l.token, a.Waited)
