@@ -201,7 +201,8 @@ func (r *referee) overdue() {
 	}
 	for _, name := range w.plan.names() {
 		for _, c := range r.ledger.claimOnly[name] {
-			if got := w.now - max(c.since, now.served); got > c.need+c.need/500+rideSlack {
+			// A slow store has its server count less.
+			if got := w.now - max(c.since, now.served, w.plan.FaultsEnd); got > c.need+c.need/20+rideSlack {
 				w.fail("I10", "%s is claim-only for %v, and %v was left of that", name, got, c.need)
 			}
 		}

@@ -28,7 +28,7 @@ type Rides struct {
 // others, or through take-overs in a row.
 func drawRides(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeRides))
-	if r.IntN(5) > 0 || p.Full || p.Modes != nil && p.Modes.Row {
+	if r.IntN(4) > 0 || p.Full || p.Modes != nil && p.Modes.Row {
 		return
 	}
 	x := &Rides{Claim: pick(r, 0.5, 0.7, 0.9), Ride: pick(r, 0.5, 1), Least: time.Second}
@@ -37,14 +37,18 @@ func drawRides(p *Plan) {
 		x.Unread, x.Late = 0.5*r.Float64(), 0.3*r.Float64()
 	}
 	p.Rides = x
+	for len(p.Clients) < 2 {
+		p.Clients = append(p.Clients, drawClient(r, len(p.Clients)))
+	}
 	if p.Modes == nil {
 		p.Modes = &Modes{Slots: make([]uint32, p.Names)}
 	}
 	for i := range p.Clients {
-		p.Clients[i].Writes += r.IntN(30)
-	}
-	for len(p.Clients) < 2 {
-		p.Clients = append(p.Clients, drawClient(r, len(p.Clients)))
+		c := &p.Clients[i]
+		c.Writes += 4 + r.IntN(30)
+		if r.IntN(3) > 0 {
+			c.TTL = between(r, time.Second, 2500*time.Millisecond).Round(time.Millisecond)
+		}
 	}
 	if !p.Wild && !p.rollsBack() {
 		switch r.IntN(6) {
@@ -100,9 +104,9 @@ func (p *Plan) takeOversOfRiders(r *rand.Rand) {
 // cutOffs has clients lose their way to every server, while others have it; has leases be
 // broken by force meanwhile; and in rare worlds has a resource be held to another cell.
 func (p *Plan) cutOffs(r *rand.Rand) {
-	for range r.IntN(5) {
+	for range 2 + r.IntN(8) {
 		f := Fault{Kind: CutClient, Target: p.Clients[r.IntN(len(p.Clients))].ID, At: between(r, time.Second, p.FaultsEnd-2*time.Second)}
-		f.For = min(between(r, time.Second, 15*time.Second), p.FaultsEnd-f.At)
+		f.For = min(between(r, 2*time.Second, 15*time.Second), p.FaultsEnd-f.At)
 		p.Faults = append(p.Faults, f)
 		if r.IntN(3) == 0 {
 			p.Faults = append(p.Faults, Fault{Kind: ForceBreak, At: f.At + between(r, 0, f.For), Target: r.IntN(p.Names)})

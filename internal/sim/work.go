@@ -238,8 +238,12 @@ func (k *work) overtaken() {
 // goesOn reads and writes again. A rider takes its time, so that it is at work for longer
 // than an outage lasts.
 func (k *work) goesOn() {
-	if k.lease.ride == 0 {
+	switch {
+	case k.lease.ride == 0:
 		k.read()
+		return
+	case k.world.now > k.world.plan.Stop:
+		k.finish()
 		return
 	}
 	k.world.after(k.lease.holder.who(), between(k.rng, 0, time.Second), k.read)
