@@ -200,11 +200,13 @@ func (r *referee) overdue() {
 		return
 	}
 	for _, name := range w.plan.names() {
+		var last time.Duration
 		for _, c := range r.ledger.claimOnly[name] {
 			// A slow store has its server count less.
-			if got := w.now - max(c.since, now.served, w.plan.FaultsEnd); got > c.need+c.need/20+rideSlack {
-				w.fail("I10", "%s is claim-only for %v, and %v was left of that", name, got, c.need)
-			}
+			last = max(last, max(c.since, now.served, w.plan.FaultsEnd)+c.need+c.need/20+rideSlack)
+		}
+		if last != 0 && w.now > last {
+			w.fail("I10", "%s is claim-only, and that should have been over at %v", name, last)
 		}
 	}
 }

@@ -31,12 +31,16 @@ func drawRides(p *Plan) {
 	if r.IntN(4) > 0 || p.Full || p.Modes != nil && p.Modes.Row {
 		return
 	}
-	x := &Rides{Claim: pick(r, 0.5, 0.7, 0.9), Ride: pick(r, 0.5, 1), Least: time.Second}
-	x.Most = pick(r, 4*time.Second, 15*time.Second, 40*time.Second)
+	x := &Rides{Claim: pick(r, 0.5, 0.7, 0.9), Ride: pick(r, 0.5, 1), Least: 3 * time.Second}
+	x.Most = pick(r, 6*time.Second, 15*time.Second, 40*time.Second)
 	if r.IntN(2) == 0 {
 		x.Unread, x.Late = 0.5*r.Float64(), 0.3*r.Float64()
 	}
 	p.Rides = x
+	if !p.Wild {
+		p.FaultsEnd += 10 * time.Second
+		p.Stop, p.End = p.FaultsEnd+6*time.Second, p.FaultsEnd+66*time.Second
+	}
 	for len(p.Clients) < 2 {
 		p.Clients = append(p.Clients, drawClient(r, len(p.Clients)))
 	}
@@ -45,7 +49,8 @@ func drawRides(p *Plan) {
 	}
 	for i := range p.Clients {
 		c := &p.Clients[i]
-		c.Writes += 4 + r.IntN(30)
+		c.Writes += 10 + r.IntN(30)
+		c.Eager = true
 		if r.IntN(3) > 0 {
 			c.TTL = between(r, time.Second, 2500*time.Millisecond).Round(time.Millisecond)
 		}
@@ -104,9 +109,9 @@ func (p *Plan) takeOversOfRiders(r *rand.Rand) {
 // cutOffs has clients lose their way to every server, while others have it; has leases be
 // broken by force meanwhile; and in rare worlds has a resource be held to another cell.
 func (p *Plan) cutOffs(r *rand.Rand) {
-	for range 2 + r.IntN(8) {
+	for range 3 + r.IntN(9) {
 		f := Fault{Kind: CutClient, Target: p.Clients[r.IntN(len(p.Clients))].ID, At: between(r, time.Second, p.FaultsEnd-2*time.Second)}
-		f.For = min(between(r, 2*time.Second, 15*time.Second), p.FaultsEnd-f.At)
+		f.For = min(between(r, 3*time.Second, 15*time.Second), p.FaultsEnd-f.At)
 		p.Faults = append(p.Faults, f)
 		if r.IntN(3) == 0 {
 			p.Faults = append(p.Faults, Fault{Kind: ForceBreak, At: f.At + between(r, 0, f.For), Target: r.IntN(p.Names)})

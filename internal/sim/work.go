@@ -239,11 +239,11 @@ func (k *work) overtaken() {
 // than an outage lasts.
 func (k *work) goesOn() {
 	switch {
+	case k.world.plan.Rides != nil && k.world.now > k.world.plan.Stop:
+		k.finish()
+		return
 	case k.lease.ride == 0:
 		k.read()
-		return
-	case k.world.now > k.world.plan.Stop:
-		k.finish()
 		return
 	}
 	k.world.after(k.lease.holder.who(), between(k.rng, 0, time.Second), k.read)
