@@ -15,7 +15,10 @@ type Fault struct {
 	Target int
 }
 
-const activeServer = -1
+const (
+	activeServer = -1
+	aRider       = -1
+)
 
 // Kind of a fault.
 type Kind uint8
@@ -54,7 +57,8 @@ const (
 	ForceBreak
 	// StoreTight: the store has little room left.
 	StoreTight
-	// CutClient takes a client's way to every server.
+	// CutClient takes a client's way to every server; with aRider as its Target, that of
+	// one who holds a lease that may ride.
 	CutClient
 	// MoveResource has the resource of a name be held to another cell from then on.
 	MoveResource
@@ -130,7 +134,7 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 
 // strike makes a fault happen and has it mended after its time.
 func (w *World) strike(f Fault) {
-	if f.Target == activeServer {
+	if f.Target == activeServer && f.Kind <= IsolateServer {
 		s := w.active()
 		if s == nil {
 			return
@@ -166,7 +170,11 @@ func (w *World) strike(f Fault) {
 		w.disk.tight = true
 		until(func() { w.disk.tight = false })
 	case CutClient:
-		if c := w.clientOf(f.Target); c != nil {
+		c := w.clientOf(f.Target)
+		if f.Target == aRider {
+			c = w.aRider()
+		}
+		if c != nil {
 			c.cutOff = true
 			until(func() { c.cutOff = false })
 		}

@@ -151,7 +151,7 @@ func (r *referee) told(c *client) *servedTenure {
 func (r *referee) returned(c *client, l *lease) {
 	r.tally.Returns++
 	x := r.ledger.entries[l.token]
-	if c.stream == nil || x == nil || r.told(c).misled {
+	if c.stream == nil || x == nil || l.releasing || r.told(c).misled {
 		return
 	}
 	if x.over && x.ended < c.dialledAt {
@@ -186,10 +186,17 @@ func (r *referee) letIn(x *entry) {
 
 // mayOverwrite reports whether nobody is promised that a write is kept from one that does
 // not claim: it was sent before that one was let in, or by a holder that did not trust its
-// lease any more, or the store has lost its grant.
+// lease any more, or that cannot ride and whose lease was broken by force; or the store has
+// lost a grant.
 func (r *referee) mayOverwrite(l *lease, other effect) bool {
-	x := r.ledger.entries[l.token]
-	return x == nil || !other.trusted || other.sent < x.granted || r.ledger.entries[other.token] == nil || r.world.plan.Wild
+	x, lost := r.ledger.entries[l.token], r.ledger.entries[other.token]
+	switch {
+	case x == nil || lost == nil || r.world.plan.Wild:
+		return true
+	case lost.forced && lost.ride == 0:
+		return true
+	}
+	return !other.trusted || other.sent < x.granted
 }
 
 // overdue names what is claim-only for longer than its server may take to count it, when

@@ -110,7 +110,7 @@ func (p *Plan) takeOversOfRiders(r *rand.Rand) {
 // broken by force meanwhile; and in rare worlds has a resource be held to another cell.
 func (p *Plan) cutOffs(r *rand.Rand) {
 	for range 3 + r.IntN(9) {
-		f := Fault{Kind: CutClient, Target: p.Clients[r.IntN(len(p.Clients))].ID, At: between(r, time.Second, p.FaultsEnd-2*time.Second)}
+		f := Fault{Kind: CutClient, Target: pick(r, aRider, aRider, p.Clients[r.IntN(len(p.Clients))].ID), At: between(r, time.Second, p.FaultsEnd-2*time.Second)}
 		f.For = min(between(r, 3*time.Second, 15*time.Second), p.FaultsEnd-f.At)
 		p.Faults = append(p.Faults, f)
 		if r.IntN(3) == 0 {
@@ -120,6 +120,18 @@ func (p *Plan) cutOffs(r *rand.Rand) {
 	if r.IntN(4) == 0 {
 		p.Faults = append(p.Faults, Fault{Kind: MoveResource, Target: r.IntN(p.Names), At: between(r, p.FaultsEnd/2, p.FaultsEnd)})
 	}
+}
+
+// aRider is a client that holds a lease that may ride; nil: there is none.
+func (w *World) aRider() *client {
+	for _, c := range w.clients {
+		for _, l := range c.leases {
+			if l.ride > 0 && !l.releasing {
+				return c
+			}
+		}
+	}
+	return nil
 }
 
 // rides draws whether an acquire claims, and for how long its lease may ride.
