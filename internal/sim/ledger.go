@@ -125,6 +125,9 @@ func (l *ledger) apply(e *recordpb.Event) {
 	case recordpb.Kind_KIND_NAME_OPENED:
 		l.reopened(l.closed, e.Name)
 	case recordpb.Kind_KIND_NAME_CLAIM_ONLY:
+		if len(l.claimOnly[e.Name]) == 0 {
+			w.fail("ride", "%s is claim-only, and no rider left it so", e.Name)
+		}
 		shuts(l.claimOnly[e.Name], time.Duration(e.LeftNano))
 	case recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER:
 		l.reopened(l.claimOnly, e.Name)
@@ -191,6 +194,9 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 		w.fail("I1", "token %d of %s is granted after token %d", x.token, x.name, max(l.counter, r.highest))
 	}
 	l.fits(x)
+	if x.ride > 0 && (!x.claims || x.mode == locktable.Shared || len(x.grants) != 1) {
+		w.fail("ride", "token %d of %s may ride, and is shared, or has several names, or does not claim", x.token, x.name)
+	}
 	l.open(x)
 	r.waiters.granted(e, x)
 	s := l.sessions[session]

@@ -134,13 +134,18 @@ func (w *World) aRider() *client {
 	return nil
 }
 
+// mistaken is the chance that a lease that may not ride is asked to. It is refused.
+const mistaken = 0.03
+
 // rides draws whether an acquire claims, and for how long its lease may ride.
 func (p *Plan) rides(r *rand.Rand, a *acquireSpec) {
 	x := p.Rides
 	if x == nil {
 		return
 	}
-	if a.claims = chance(r, x.Claim); a.claims && a.mode != locktable.Shared && len(a.names) == 1 && chance(r, x.Ride) {
+	a.claims = chance(r, x.Claim)
+	may := a.claims && a.mode != locktable.Shared && len(a.names) == 1
+	if chance(r, x.Ride) && (may || chance(r, mistaken)) {
 		a.ride = between(r, x.Least, x.Most)
 	}
 }
