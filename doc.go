@@ -12,6 +12,8 @@
 //     the last acknowledged renewal, on a clock that runs while the machine
 //     sleeps, and before the server can grant the name to another (I5), a
 //     forced break excepted. It needs no message from a server for that.
+//   - A lease that claims its guards can outlive an outage of the service
+//     ([RideThrough]): then the guard alone stops it (I6), and no deadline.
 //   - Many readers or one writer ([Shared]), one of n places ([Slots]), several
 //     names at once ([Names]) and terms of a leader ([Client.Campaign]) are leases
 //     like any other, with the same deadline and their own fences.

@@ -1,0 +1,299 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/pawltest"
+)
+
+// book is a resource with a guard that shows its mark.
+type book struct {
+	mu    sync.Mutex
+	state guard.State
+	lines []string
+	// away: it gives no answer.
+	away  bool
+	seens int
+}
+
+var errAway = errors.New("the resource is away")
+
+func (b *book) Claim(_ context.Context, f guard.Fence) error { return b.write(f, "") }
+
+func (b *book) Seen(context.Context, string) (guard.State, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seens++
+	if b.away {
+		return guard.State{}, errAway
+	}
+	return b.state, nil
+}
+
+func (b *book) write(f guard.Fence, line string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away {
+		return fmt.Errorf("%w: %w", guard.ErrUnknown, errAway)
+	}
+	next, verdict := guard.Decide(guard.Monotonic, b.state, f.Mark())
+	if err := verdict.Err(f.Resource, b.state, f.Mark()); err != nil {
+		return err
+	}
+	b.state = next
+	if line != "" {
+		b.lines = append(b.lines, line)
+	}
+	return nil
+}
+
+func (b *book) leave(away bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away = away
+}
+
+// ride acquires x with a claim of b, for a ride of an hour.
+func ride(t *testing.T, c *pawl.Client, b *book) *pawl.Lease {
+	t.Helper()
+	return with(t, c, "x", pawl.Claim(b), pawl.RideThrough(time.Hour))
+}
+
+// The service is gone for longer than the TTL: a lease that rides goes on, and is held
+// under its token when the service returns. One that does not ride ends by its deadline.
+func TestRideThroughOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		rider, other := ride(t, c, b), take(t, c, "y")
+		kinds(c)
+		s.Stop()
+		gone := time.Now()
+		<-other.Context().Done()
+		if d := time.Since(gone); d > ttl || !errors.Is(context.Cause(other.Context()), pawl.ErrLost) {
+			t.Errorf("the other ended after %v with %v", d, context.Cause(other.Context()))
+		}
+		time.Sleep(10*time.Minute - time.Since(gone))
+		if !rider.Riding() || rider.Remaining() != 0 || rider.Context().Err() != nil {
+			t.Errorf("riding %v, %v remain, context %v", rider.Riding(), rider.Remaining(), rider.Context().Err())
+		}
+		if left := rider.RideLeft(); left > 50*time.Minute || left < 49*time.Minute {
+			t.Errorf("%v of the ride are left", left)
+		}
+		asked := time.Now()
+		if err := rider.Check(t.Context()); !errors.Is(err, pawl.ErrUnavailable) || time.Since(asked) > 0 {
+			t.Errorf("check: %v after %v", err, time.Since(asked))
+		}
+		if err := b.write(rider.Fence(), "in the outage"); err != nil {
+			t.Errorf("write: %v", err)
+		}
+		if got := kinds(c); !slices.Equal(got, []pawl.EventKind{pawl.Jeopardy, pawl.Riding}) {
+			t.Errorf("events %v", got)
+		}
+		s.Start()
+		back := time.Now()
+		for rider.Riding() && time.Since(back) < ttl {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if d := time.Since(back); d > ttl/4+100*time.Millisecond {
+			t.Errorf("a server was asked after %v", d)
+		}
+		if err := rider.Check(t.Context()); err != nil {
+			t.Errorf("check: %v", err)
+		}
+		if held, _ := s.Holder(t, "x"); held != rider.Token() {
+			t.Errorf("held under %d, not %d", held, rider.Token())
+		}
+		if got := kinds(c); !slices.Equal(got, []pawl.EventKind{pawl.Safe}) {
+			t.Errorf("events %v", got)
+		}
+		if err := rider.Release(t.Context()); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	})
+}
+
+// The holder is cut off while others are not. Its lease ends within two renewal intervals
+// after a successor has claimed, by the mark alone, and nothing of it lands afterwards.
+func TestRiderReadsHigherMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		path := s.NewPath()
+		a, c := path.Dial(t, pawl.Options{TTL: ttl}), s.Dial(t, pawl.Options{TTL: ttl})
+		rider := ride(t, a, b)
+		path.Cut()
+		time.Sleep(2 * ttl)
+		// A guard that gives no answer ends no ride.
+		b.leave(true)
+		time.Sleep(2 * ttl)
+		b.leave(false)
+		if !rider.Riding() || b.seens < 12 {
+			t.Fatalf("riding %v after %d looks at the mark", rider.Riding(), b.seens)
+		}
+		next := with(t, c, "x", pawl.Claim(b))
+		claimed := time.Now()
+		if err := b.write(rider.Fence(), "late"); !errors.Is(err, guard.ErrStale) {
+			t.Errorf("write after the claim: %v", err)
+		}
+		<-rider.Context().Done()
+		if d := time.Since(claimed); d > 2*ttl/6 {
+			t.Errorf("ended %v after the claim", d)
+		}
+		if cause := context.Cause(rider.Context()); !errors.Is(cause, pawl.ErrLost) || !errors.Is(cause, guard.ErrStale) {
+			t.Errorf("cause %v", cause)
+		}
+		if rider.Riding() || rider.RideLeft() != 0 {
+			t.Error("it rides on")
+		}
+		if err := rider.Release(t.Context()); !errors.Is(err, pawl.ErrLost) {
+			t.Errorf("release: %v", err)
+		}
+		path.Heal()
+		time.Sleep(ttl)
+		if held, _ := s.Holder(t, "x"); held != next.Token() {
+			t.Error("the rider's return ended its successor's lease")
+		}
+	})
+}
+
+// An error of the guard ends the lease: what Do's work returns, or what Overtaken is told.
+func TestOvertakenEndsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		l := ride(t, c, b)
+		f := l.Fence()
+		for name, err := range map[string]error{
+			"nil": nil, "unknown": guard.ErrUnknown, "another error": errAway,
+			"another resource": &guard.StaleError{Resource: "y", Shown: f.Token, Seen: f.Token + 1, Verdict: guard.Stale},
+			"another token":    &guard.StaleError{Resource: "x", Shown: f.Token - 1, Seen: f.Token, Verdict: guard.Stale},
+			"out of turn":      &guard.StaleError{Resource: "x", Shown: f.Token, Seen: f.Token, Verdict: guard.Duplicate},
+		} {
+			if l.Overtaken(err) || l.Context().Err() != nil {
+				t.Errorf("%s: the lease has ended", name)
+			}
+		}
+		stale := fmt.Errorf("save: %w", &guard.StaleError{Resource: "x", Shown: f.Token, Seen: f.Token + 1, Verdict: guard.Stale})
+		if !l.Overtaken(stale) || l.Context().Err() == nil || !errors.Is(context.Cause(l.Context()), guard.ErrStale) {
+			t.Errorf("told of a stale fence: cause %v", context.Cause(l.Context()))
+		}
+		if !l.Overtaken(guard.ErrForeign) {
+			t.Error("a foreign fence says nothing")
+		}
+		next := take(t, c, "x") // given back at once
+		if err := next.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		err := c.Do(t.Context(), "x", func(ctx context.Context, f guard.Fence) error {
+			f2 := f
+			f2.Token++
+			if err := b.write(f2, ""); err != nil {
+				return err
+			}
+			return b.write(f, "late")
+		}, pawl.Claim(b))
+		if !errors.Is(err, guard.ErrStale) || !errors.Is(err, pawl.ErrLost) {
+			t.Errorf("do: %v", err)
+		}
+	})
+}
+
+// While it rides a release waits for 2 s; then the lease is given up, and the service told
+// when it is back.
+func TestReleaseWhileRiding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		l := ride(t, c, b)
+		s.Stop()
+		time.Sleep(2 * ttl)
+		asked := time.Now()
+		err := l.Release(t.Context())
+		if d := time.Since(asked); !errors.Is(err, pawl.ErrUnavailable) || d > 2*time.Second+100*time.Millisecond {
+			t.Errorf("release: %v after %v", err, d)
+		}
+		if l.Context().Err() == nil || l.Riding() {
+			t.Error("it rides on")
+		}
+		s.Start()
+		take(t, c, "x")
+	})
+}
+
+func TestRideEndsByItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		l := with(t, c, "x", pawl.Claim(b), pawl.RideThrough(time.Minute))
+		s.Stop()
+		gone := time.Now()
+		<-l.Context().Done()
+		if d := time.Since(gone); d > time.Minute || d < 55*time.Second {
+			t.Errorf("ended after %v", d)
+		}
+		if cause := context.Cause(l.Context()); !errors.Is(cause, pawl.ErrLost) {
+			t.Errorf("cause %v", cause)
+		}
+	})
+}
+
+// Closing the client ends a ride, and the looks at the marks.
+func TestCloseWhileRiding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		l := ride(t, c, b)
+		s.Stop()
+		time.Sleep(2 * ttl)
+		if err := c.Close(); err == nil {
+			t.Error("closed, and no server knows")
+		}
+		if !errors.Is(context.Cause(l.Context()), pawl.ErrReleased) {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+		seens := b.seens
+		time.Sleep(ttl)
+		if b.seens != seens {
+			t.Error("marks are read on")
+		}
+	})
+}
+
+func TestRideThroughNeedsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pawltest.New(t).Dial(t, pawl.Options{TTL: ttl})
+		for name, options := range map[string][]pawl.AcquireOption{
+			"no claim":      {pawl.RideThrough(time.Hour)},
+			"shared":        {pawl.Claims(), pawl.RideThrough(time.Hour), pawl.Shared()},
+			"two names":     {pawl.Claims(), pawl.RideThrough(time.Hour), pawl.Names("y")},
+			"for no time":   {pawl.Claims(), pawl.RideThrough(0)},
+			"negative":      {pawl.Claims(), pawl.RideThrough(-1)},
+			"above a day":   {pawl.Claims(), pawl.RideThrough(24*time.Hour + 1)},
+			"an empty list": {pawl.Claim(), pawl.RideThrough(time.Hour)},
+		} {
+			if _, err := c.Acquire(t.Context(), "x", options...); !errors.Is(err, pawl.ErrInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, options := range map[string][]pawl.AcquireOption{
+			"a day":  {pawl.Claims(), pawl.RideThrough(24 * time.Hour)},
+			"a slot": {pawl.Claims(), pawl.RideThrough(time.Hour), pawl.Slots(2)},
+		} {
+			l, err := c.Acquire(t.Context(), name, options...)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			let(t, l)
+		}
+	})
+}
