@@ -169,8 +169,12 @@ type Status struct {
 	Token                     guard.Token
 	Ahead                     time.Duration
 	Sessions, Leases, Waiters int
-	Batch                     uint64
-	Usage                     store.Usage
+	// ByGrade parts the leases, Riders counts those that may ride, and ClaimOnly the names
+	// that are closed to acquires that do not claim.
+	ByGrade           locktable.ByGrade
+	Riders, ClaimOnly int
+	Batch             uint64
+	Usage             store.Usage
 	// Tight: acquires are refused for want of room.
 	Tight bool
 	// RolledBack: a token was told that a lost log had granted, or this server found

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/bounds"
@@ -177,6 +178,7 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	}
 	p := t.counts.Load()
 	s.Token, s.Sessions, s.Leases, s.Waiters, s.Batch = p.Counter, p.Sessions, p.Leases, p.Waiters, p.batch
+	s.ByGrade, s.Riders, s.ClaimOnly = p.ByGrade, p.Riders, p.ClaimOnly
 	ahead := int64(p.Counter) - int64(locktable.CounterLimit(c.o.Clock.Wall()))
 	s.Ahead = time.Duration(float64(ahead) / (1 << 20) * float64(time.Second))
 	return s, nil
@@ -403,14 +405,17 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 		}
 		l := p.Locks[0]
 		claimOnly := l.ClaimOnlyFor > 0 && !r.Claims
-		if claimOnly {
-			no.Name = name
-			no.Message += ": " + locktable.ClaimOnlyMessage(name, l.ClaimOnlyFor)
-		}
 		if len(l.Holders) > 0 {
 			no.Name, no.Holder = name, &l.Holders[0]
 		}
-		if claimOnly || no.Holder != nil {
+		if claimOnly {
+			no.Name = name
+			no.Message += locktable.AlsoClosed + locktable.ClaimOnlyText(l.ClaimOnlyFor)
+			if no.Holder == nil {
+				no.Message = fmt.Sprintf("not granted within %v: %q is %s", r.Wait, name, locktable.ClaimOnlyText(l.ClaimOnlyFor))
+			}
+		}
+		if no.Name != "" {
 			break
 		}
 	}

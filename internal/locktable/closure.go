@@ -56,7 +56,7 @@ func (t *Table) shut(l *lock, claimOnly bool, identity string, left time.Duratio
 		t.charge(identity, usage{closed: 1})
 		if claimOnly {
 			t.claimOnly++
-			l.unbar()
+			l.keepOut(1)
 		}
 	}
 	c := *at
@@ -77,7 +77,7 @@ func (t *Table) reopen(l *lock, claimOnly bool) {
 	t.due.remove(c.slot)
 	if claimOnly {
 		t.claimOnly--
-		l.unbar()
+		l.keepOut(-1)
 	}
 }
 
@@ -151,22 +151,41 @@ func (l *lock) bars(a *Acquire) bool {
 // closedMessage says what keeps an acquire out of a closed name, and what to do.
 func (l *lock) closedMessage(now Now, a *Acquire) string {
 	if l.claimOnly != nil && !a.Claims {
-		return ClaimOnlyMessage(l.name, l.claimOnly.remains(now))
+		return fmt.Sprintf("%q is %s", l.name, ClaimOnlyText(l.claimOnly.remains(now)))
 	}
 	return fmt.Sprintf("%q is closed for %v more: its lease ended without its holder's doing", l.name, l.closed.remains(now))
 }
 
-// ClaimOnlyMessage says that a name is claim-only, for how long, why, and what to do.
-func ClaimOnlyMessage(name string, left time.Duration) string {
-	return fmt.Sprintf("%q is closed for %v more to acquires that do not claim: a lease that rides through outages ended "+
-		"unreleased, and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire "+
-		"(claims)", name, left)
+// AlsoClosed is what a message that tells of a holder goes on with where the name is
+// claim-only, too.
+const AlsoClosed = "; the name is also "
+
+// ClaimOnlyText says that a name is claim-only, for how long, why, and what to do.
+func ClaimOnlyText(left time.Duration) string {
+	return fmt.Sprintf("closed for %v more to acquires that do not claim: a lease that rides through outages ended unreleased, "+
+		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", left)
 }
 
-// skips reports whether waiters pass over one: it is detached, or the name is closed to
-// it and open to those that claim.
-func (l *lock) skips(w *waiter) bool {
-	return w.ref == nil || l.claimOnly != nil && !w.acquire.Claims
+// passedOver reports whether others pass a waiter: it is detached, or it does not claim
+// and one of its names is claim-only. In the queues of its other names it is passed by
+// everybody: they are not to stand still for as long as a name may be claim-only.
+func (w *waiter) passedOver() bool { return w.ref == nil || w.keptOut > 0 }
+
+// keepOut counts, with every waiter of a name that does not claim, that the name has become
+// claim-only (1) or is so no longer (-1). It changes who is passed over in all their queues.
+func (l *lock) keepOut(n int) {
+	l.unbar()
+	for _, w := range l.queue {
+		if w.acquire.Claims {
+			continue
+		}
+		w.keptOut += n
+		if len(w.locks) > 1 {
+			for _, k := range w.locks {
+				k.unbar()
+			}
+		}
+	}
 }
 
 // waiting is the answer to a request that waits. It says how long the waiter's names are
@@ -175,22 +194,34 @@ func (w *waiter) waiting(now Now) Waiting {
 	a := Waiting{Place: w.place}
 	if !w.acquire.Claims {
 		for _, l := range w.locks {
-			a.ClaimOnly = max(a.ClaimOnly, l.claimOnly.remains(now))
+			if l.claimOnly != nil {
+				a.ClaimOnly = max(a.ClaimOnly, l.claimOnly.remains(now), 1)
+			}
 		}
 	}
 	return a
 }
 
-// tellClaimOnly tells the waiters of a name that it has become closed to them, once.
+// tellClaimOnly tells the waiters of a name that it has become closed to them, once, and
+// serves the other names for which they are passed over from now on.
 func (t *Table) tellClaimOnly(now Now, l *lock, d *Decided) {
 	c := l.claimOnly
 	if c == nil || c.told {
 		return
 	}
 	c.told = true
+	// Once each: to serve a name may take a walk through its queue.
+	seen := map[*lock]bool{l: true}
 	for _, w := range l.queue {
-		if !w.acquire.Claims {
-			d.reply(w.ref, w.acquire.Number, w.waiting(now))
+		if w.acquire.Claims {
+			continue
+		}
+		d.reply(w.ref, w.acquire.Number, w.waiting(now))
+		for _, k := range w.locks {
+			if !seen[k] {
+				seen[k] = true
+				t.toServe = append(t.toServe, k)
+			}
 		}
 	}
 }

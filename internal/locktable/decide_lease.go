@@ -296,7 +296,7 @@ func (t *Table) held(now Now, w *waiter) Refused {
 			h := t.holder(now, l.holders[0], l)
 			r := Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name), Name: l.name, Holder: &h}
 			if l.claimOnly != nil && !w.acquire.Claims {
-				r.Message = l.closedMessage(now, &w.acquire)
+				r.Message += AlsoClosed + ClaimOnlyText(l.claimOnly.remains(now))
 			}
 			return r
 		case l.bars(&w.acquire):

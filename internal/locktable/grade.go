@@ -1,6 +1,10 @@
 package locktable
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/internal/bounds"
+)
 
 // Grade is what stands between a holder that is late and the resource, in the holder's
 // own word.
@@ -46,8 +50,10 @@ func (t *Table) count(l *lease, n int) {
 // answer greets again, and tells of the same ride. first: it is another ride.
 func (t *Table) rode(s *session, riding time.Duration) (more time.Duration, first bool) {
 	if riding <= 0 {
+		delete(t.returned, s)
 		return 0, false
 	}
+	riding = min(riding, bounds.RideThroughMax)
 	before := t.returned[s]
 	if first = riding < before || before == 0; first {
 		before = 0

@@ -27,6 +27,8 @@ type waiter struct {
 	blockedBy *lock
 	// slot is where it stands on the agenda while its place is kept.
 	slot int
+	// keptOut counts its names that are claim-only, if it does not claim.
+	keptOut int
 
 	one [1]*lock
 }
@@ -45,6 +47,9 @@ func (t *Table) join(w *waiter) {
 		}
 		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
 		l.contended().queue = slices.Insert(l.queue, at, w)
+		if l.claimOnly != nil && !w.acquire.Claims {
+			w.keptOut++
+		}
 	}
 	w.moved()
 	t.waiters++
@@ -234,7 +239,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 			}
 		}
 		switch {
-		case l.skips(w):
+		case w.passedOver():
 			i++
 			continue
 		case w.grantable():

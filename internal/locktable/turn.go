@@ -1,9 +1,7 @@
 package locktable
 
 // turnOf reports whether nobody stands before a waiter that it may not pass: shared may
-// pass shared, everybody passes who is detached, and while the name is claim-only those
-// that claim pass those that do not. A waiter that does not claim is not asked about then:
-// the name does not take it.
+// pass shared, and everybody passes those that are passed over.
 func (l *lock) turnOf(w *waiter) bool {
 	if w.shared() {
 		b := l.barrier()
@@ -18,7 +16,7 @@ func (l *lock) turnOf(w *waiter) bool {
 		if x == w || x.place.compare(w.place) > 0 {
 			return true
 		}
-		if !l.skips(x) && !(x.shared() && w.shared()) {
+		if !x.passedOver() && !(x.shared() && w.shared()) {
 			return false
 		}
 	}
@@ -31,7 +29,7 @@ func (l *lock) barrier() *waiter {
 	if len(l.queue) > 0 && !l.barred {
 		l.barred, l.bar = true, nil
 		for _, x := range l.queue {
-			if !l.skips(x) && !x.shared() {
+			if !x.passedOver() && !x.shared() {
 				l.bar = x
 				break
 			}
@@ -68,7 +66,7 @@ func (l *lock) unblockedBy(w *waiter) bool {
 		return false
 	}
 	for _, x := range l.queue {
-		if !l.skips(x) {
+		if !x.passedOver() {
 			return x == b
 		}
 	}

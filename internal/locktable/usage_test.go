@@ -97,6 +97,12 @@ func TestEveryKindOfUseIsLimitedPerIdentity(t *testing.T) {
 			defer s.pass(3 * time.Second)
 			return s.decide(a)
 		}},
+		"names that the end of a rider closes": {0, func(s *shop, who string, _ ID, i int) Answer {
+			a := own(s, who, i)
+			a.Claims, a.RideThrough = true, time.Hour
+			defer s.pass(3 * time.Second)
+			return s.decide(a)
+		}},
 		"request ids": {2 * 4, func(s *shop, who string, _ ID, i int) Answer {
 			a := own(s, who, i)
 			a.RequestKey = s.id()

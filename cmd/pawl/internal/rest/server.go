@@ -27,7 +27,7 @@ type Cell interface {
 	RenewLease(ctx context.Context, lease string, want time.Duration) (cell.Renewal, error)
 	Release(ctx context.Context, lease string) error
 	List(ctx context.Context, l locktable.List) (locktable.Page, error)
-	Break(ctx context.Context, b locktable.Break) (ended bool, err error)
+	Break(ctx context.Context, b locktable.Break) (locktable.Broken, error)
 	Status(ctx context.Context) (cell.Status, error)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // metricsHandler answers /metrics. No label is a name, a session or anything
@@ -31,6 +32,8 @@ type cellMetrics struct {
 	version  string
 	counters []counter
 	gauges   []gauge
+	byGrade  *prometheus.Desc
+	ridden   *prometheus.Desc
 	waits    []histogram
 	build    *prometheus.Desc
 }
@@ -57,7 +60,10 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 	}
 	return &cellMetrics{
 		cell: c, version: version, waits: histograms(),
-		build: prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
+		byGrade: prometheus.NewDesc("pawl_leases_by_grade",
+			"Leases that are held, by what stands between a late holder and the resource: claimed, delayed or advisory.", []string{"grade"}, nil),
+		ridden: desc("ridden_seconds_total", "How long those rides lasted together."),
+		build:  prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
 		counters: []counter{
 			{desc("leases_granted_total", "Leases granted."), func(s *cell.Stats) uint64 { return s.Granted.Load() }},
 			{desc("leases_released_total", "Leases released as asked."), func(s *cell.Stats) uint64 { return s.Released.Load() }},
@@ -67,6 +73,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("requests_refused_total", "Requests that the cell refused; those for want of a right never reach it."), func(s *cell.Stats) uint64 { return s.Refused.Load() }},
 			{desc("sessions_opened_total", "Sessions opened or attached to."), func(s *cell.Stats) uint64 { return s.Opened.Load() }},
 			{desc("streams_closed_total", "Streams that were told that their session has ended or moved."), func(s *cell.Stats) uint64 { return s.Closed.Load() }},
+			{desc("rides_total", "Rides through an outage that a client told of when its session returned."), func(s *cell.Stats) uint64 { return s.Rides.Load() }},
 			{desc("log_batches_total", "Batches that landed in the store."), func(s *cell.Stats) uint64 { return s.Batches.Load() }},
 			{desc("log_events_total", "Events in the batches that landed."), func(s *cell.Stats) uint64 { return s.Events.Load() }},
 			{desc("log_bytes_total", "Bytes of the batches that landed."), func(s *cell.Stats) uint64 { return s.Bytes.Load() }},
@@ -79,6 +86,8 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("epoch", "Number of the tenure that this server knows of."), func(s cell.Status) float64 { return float64(s.Epoch) }},
 			{desc("sessions", "Sessions that live."), func(s cell.Status) float64 { return float64(s.Sessions) }},
 			{desc("leases", "Leases that are held."), func(s cell.Status) float64 { return float64(s.Leases) }},
+			{desc("riders", "Leases that ride: for want of an answer their holders go on."), func(s cell.Status) float64 { return float64(s.Riders) }},
+			{desc("names_claim_only", "Names closed to acquires that do not claim, since a rider's lease ended unreleased."), func(s cell.Status) float64 { return float64(s.ClaimOnly) }},
 			{desc("waiters", "Acquires that wait for their turn."), func(s cell.Status) float64 { return float64(s.Waiters) }},
 			{desc("log_batch", "Number of the last durable batch."), func(s cell.Status) float64 { return float64(s.Batch) }},
 			{desc("token_ahead_seconds", "How far the token counter stands ahead of the wall clock; negative: behind."), func(s cell.Status) float64 { return s.Ahead.Seconds() }},
@@ -97,6 +106,8 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 // Describe implements prometheus.Collector.
 func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.build
+	ch <- m.byGrade
+	ch <- m.ridden
 	for _, c := range m.counters {
 		ch <- c.desc
 	}
@@ -115,6 +126,7 @@ func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range m.counters {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
 	}
+	ch <- prometheus.MustNewConstMetric(m.ridden, prometheus.CounterValue, time.Duration(stats.Ridden.Load()).Seconds())
 	for _, h := range m.waits {
 		ch <- h.metric(stats)
 	}
@@ -123,6 +135,9 @@ func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	status, err := m.cell.Status(ctx)
 	if err != nil {
 		return // a gap tells more than an old number
+	}
+	for g, n := range status.ByGrade {
+		ch <- prometheus.MustNewConstMetric(m.byGrade, prometheus.GaugeValue, float64(n), locktable.Grade(g).String())
 	}
 	for _, g := range m.gauges {
 		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.of(status))
