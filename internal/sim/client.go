@@ -71,6 +71,8 @@ type request struct {
 	// lease is what a release or a check is about; nil for an acquire.
 	lease  *lease
 	check  bool
+	// riding: it is a release that was asked for while the lease rode.
+	riding bool
 	caller *caller
 	// asked is when it was first asked, sent when it was sent last and not answered; 0:
 	// it was not.

@@ -152,6 +152,7 @@ func (c *client) remove(r *request) {
 // asksFor sends a caller's question to the machine.
 func (c *client) asksFor(r *request) {
 	r.asked = c.world.now
+	r.riding = r.lease != nil && !r.check && r.lease.riding != nil
 	r.acts = c.note(r)
 	c.requests = append(c.requests, r)
 	c.ask(func(m *session.Machine) {

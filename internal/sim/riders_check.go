@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -28,6 +29,9 @@ import (
 // Then whoever does not claim is let in, and may write over what the holder writes. Who
 // claims may not: that is between it and the guard.
 
+// releaseMost is within what time a release is answered that is asked for during a ride.
+const releaseMost = 2*time.Second + 100*time.Millisecond
+
 // rideSlack is for what a rider and its server have to do.
 const rideSlack = 1500 * time.Millisecond
 
@@ -44,6 +48,11 @@ func (r *referee) turned(c *client) {
 	w := r.world
 	if w.plan.Rides == nil {
 		return
+	}
+	for _, q := range c.requests {
+		if q.riding && w.now-q.asked > releaseMost && !c.stalledSince(q.asked) {
+			w.fail("ride", "%s asked at %v to release token %d, while it rode, and is told nothing", c.name, q.asked, q.lease.token)
+		}
 	}
 	for _, l := range c.leases {
 		on := l.riding
@@ -90,21 +99,18 @@ func (r *referee) unseen(c *client, l *lease) bool {
 		return false
 	}
 	since := max(x.raised, on.since)
-	for _, s := range c.stalls {
-		if s.to > since {
-			return false
-		}
-	}
-	return w.now-since > 2*on.interval+100*time.Millisecond
+	return !c.stalledSince(since) && w.now-since > 2*on.interval+100*time.Millisecond
+}
+
+// stalledSince reports whether a process stood still at some time since.
+func (p *process) stalledSince(since time.Duration) bool {
+	return slices.ContainsFunc(p.stalls, func(s stall) bool { return s.to > since })
 }
 
 // sees takes in what a look at a guard has shown to a holder.
 func (r *referee) sees(l *lease, on *ride, seen guard.State, err error) {
 	r.tally.Looks++
-	if err == nil {
-		return
-	}
-	if err := shows(seen, l.fence()); err != nil {
+	if !errors.Is(err, guard.ErrUnknown) && shows(seen, l.fence()) != nil {
 		on.overtaken = r.world.now
 	}
 }
