@@ -69,8 +69,8 @@ type request struct {
 	// done: nobody waits for it any more.
 	done bool
 	// lease is what a release or a check is about; nil for an acquire.
-	lease  *lease
-	check  bool
+	lease *lease
+	check bool
 	// riding: it is a release that was asked for while the lease rode.
 	riding bool
 	caller *caller

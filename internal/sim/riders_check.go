@@ -29,8 +29,9 @@ import (
 // Then whoever does not claim is let in, and may write over what the holder writes. Who
 // claims may not: that is between it and the guard.
 
-// releaseMost is within what time a release is answered that is asked for during a ride.
-const releaseMost = 2*time.Second + 100*time.Millisecond
+// releaseMost is within what time a release is answered that is asked for during a ride: 2 s,
+// and a sixth of the longest TTL where a server comes back meanwhile.
+const releaseMost = 2*time.Second + 1600*time.Millisecond
 
 // rideSlack is for what a rider and its server have to do.
 const rideSlack = 1500 * time.Millisecond

@@ -95,6 +95,26 @@ func (c *client) look(l *lease, on *ride) {
 	})
 }
 
+// look has a caller without a stream read its guard's mark while it rides.
+func (c *unaryClient) look(l *lease) {
+	w := c.world
+	w.after(&c.process, c.moods.ttl()/6, func() {
+		if l != c.lease || l.ended || l.releasing {
+			return
+		}
+		c.look(l)
+		if c.trusted(l) > 0 || !w.faultsOver && chance(c.rng, w.plan.Rides.Unread) {
+			return
+		}
+		w.referee.tally.Looks++
+		if shows(w.resource(l.line()).state, l.fence()) != nil || !l.trusted() {
+			w.note(c.name, "rides no more with token %d of %s", l.token, l.name)
+			c.work.stop()
+			c.think()
+		}
+	})
+}
+
 // shows is what a guard in this state would say to a fence.
 func shows(seen guard.State, f guard.Fence) error {
 	_, verdict := guard.Decide(guard.Monotonic, seen, f.Mark())
