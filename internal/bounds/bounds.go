@@ -51,6 +51,8 @@ const (
 	NamedMax = 1 << 13
 	// FeaturesMax bounds the features that a greeting names.
 	FeaturesMax = 64
+	// DrillMax bounds the outage of a drill.
+	DrillMax = time.Hour
 	// IdentityShare is the part of the cell's limits that one identity with a name
 	// may take up: one in so many.
 	IdentityShare = 2
@@ -171,6 +173,14 @@ func ValidLockDelay(d time.Duration) error {
 	return nil
 }
 
+// ValidDrill tells what is wrong with how long the outage of a drill lasts.
+func ValidDrill(d time.Duration) error {
+	if d <= 0 || d > DrillMax {
+		return fmt.Errorf("the outage lasts %v; above 0 and at most 1h was expected", d)
+	}
+	return nil
+}
+
 // ValidRideThrough tells what is wrong with the time for which a lease goes on without
 // an answer.
 func ValidRideThrough(d time.Duration) error {
@@ -181,7 +191,9 @@ func ValidRideThrough(d time.Duration) error {
 }
 
 // ValidRide tells what is wrong with an acquire of so many different names that asks for
-// a ride-through; 0: it asks for none.
+// a ride-through; 0: it asks for none. Only what claims may ride, since the guard alone
+// stops it. Shared leases do not fence each other, and a lease of several names could be
+// overtaken at one of them and go on at another.
 func ValidRide(claims, shared bool, names int, rideThrough time.Duration) error {
 	if rideThrough == 0 {
 		return nil

@@ -131,7 +131,7 @@ type Hello struct {
 	// Cell and Highest are what the client has seen.
 	Cell    string
 	Highest guard.Token
-	// Riding is how long leases of the session have been riding.
+	// Riding is for how long leases of the session have been riding; 0: none rides.
 	Riding time.Duration
 }
 
@@ -180,7 +180,10 @@ type Status struct {
 	// RolledBack: a token was told that a lost log had granted, or this server found
 	// the store without the cell that it had served.
 	RolledBack bool
-	// Partial: all but Info was left out, since the caller may not see it. The
-	// cell itself leaves nothing out.
+	// Drill is how long the outage of a drill goes on; 0: none is held. The rest is as it
+	// was when that began: nothing newer is durable.
+	Drill time.Duration
+	// Partial: all but Info and Drill was left out, since the caller may not see it.
+	// The cell itself leaves nothing out.
 	Partial bool
 }

@@ -158,7 +158,8 @@ func (c *Cell) logBreak(b locktable.Break, a locktable.Answer) {
 }
 
 // Status describes the cell. A server that is not the active one answers from
-// what it knows, and says so.
+// what it knows, and says so. During the outage of a drill nothing can be confirmed, and
+// it shows what was durable before.
 func (c *Cell) Status(ctx context.Context) (Status, error) {
 	s := Status{Info: c.Info(), Usage: *c.usage.Load(), RolledBack: c.rolledBack.Load()}
 	s.Tight = s.Usage.Tight()
@@ -173,8 +174,10 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 		}
 		return s, nil
 	}
-	if _, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command { return locktable.Ping{Ref: ref} }); err != nil {
-		return s, err
+	if s.Drill = t.drill.Load().Left(); s.Drill == 0 {
+		if _, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command { return locktable.Ping{Ref: ref} }); err != nil {
+			return s, err
+		}
 	}
 	p := t.counts.Load()
 	s.Token, s.Sessions, s.Leases, s.Waiters, s.Batch = p.Counter, p.Sessions, p.Leases, p.Waiters, p.batch

@@ -166,7 +166,35 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		Auth:             !s.o.Gate.Open(),
 		Partial:          st.Partial,
 		Role:             st.Role(),
+		DrillNano:        int64(st.Drill),
 	}, nil
+}
+
+// Drill has the cell answer as one that has lost its quorum, and tells who did not live
+// through it.
+func (s *Server) Drill(ctx context.Context, r *linkpb.DrillRequest) (*linkpb.DrillResponse, error) {
+	report, err := s.service.Drill(s.presenting(ctx), time.Duration(r.ForNano))
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	a := &linkpb.DrillResponse{
+		LastedNano: int64(report.Lasted),
+		Sessions:   uint64(report.Sessions),
+		LostCount:  uint64(report.LostCount),
+		RidesCount: uint64(report.RideCount),
+		Missing:    uint64(report.Missing),
+	}
+	for _, e := range report.Lost {
+		a.Lost = append(a.Lost, &linkpb.DrillLoss{
+			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, Leases: uint64(e.Leases),
+		})
+	}
+	for _, e := range report.Rides {
+		a.Rides = append(a.Rides, &linkpb.DrillRide{
+			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, RodeNano: int64(e.Rode),
+		})
+	}
+	return a, nil
 }
 
 // statusCodes are the gRPC codes of the reasons; the reason itself goes in the

@@ -286,6 +286,7 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 // end makes a session over. Its leases, if any, go on the work list.
 func (t *Table) end(s *session) {
 	delete(t.sessions, s.id)
+	t.roll.remove(s)
 	delete(t.returned, s)
 	t.charge(s.identity, usage{sessions: -1, cancels: -len(s.cancelled), finished: -len(s.done)})
 	s.cancelled, s.done = nil, nil

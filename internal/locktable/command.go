@@ -47,7 +47,7 @@ type Attach struct {
 	// Cell and Highest are what the client has seen; see Attached.RolledBack.
 	Cell    string
 	Highest guard.Token
-	// Riding is how long leases of the session have been riding; it is only counted.
+	// Riding is for how long leases of the session have been riding; 0: none rides.
 	Riding time.Duration
 }
 

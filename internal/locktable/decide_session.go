@@ -79,6 +79,7 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	}
 	d.reply(s.stream, 0, Closed{Reason: Conflict, Message: "another stream of the session took over"})
 	s.stream, s.generation, s.asked = c.Ref, c.Generation, 0
+	t.roll.rides(now, s, c.Riding)
 	t.touchFor(now, s, c.TTL, d)
 	rode, ride := t.rode(s, c.Riding)
 	have, lost := t.part(s, c.Held)
@@ -354,6 +355,9 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Closed, d *Decided) {
 	if t.endsTo != nil && kind == recordpb.Kind_KIND_SESSION_EXPIRED {
 		d.reply(t.endsTo, 0, t.expired(s))
+	}
+	if kind == recordpb.Kind_KIND_SESSION_EXPIRED {
+		t.roll.expires(t, s, d)
 	}
 	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes(), AtUnixNano: now.Wall.UnixNano()})
 	t.unobserveAll(s)

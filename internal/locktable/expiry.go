@@ -49,6 +49,7 @@ func (t *Table) touchFor(now Now, s *session, ttl time.Duration, d *Decided) {
 	}
 	t.want(now, s, ttl, d)
 	t.renew(now, s)
+	t.roll.heard(t, s, d)
 }
 
 func (t *Table) renew(now Now, s *session) {

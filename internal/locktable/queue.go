@@ -418,6 +418,7 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 		t.serve(now, nil, d, again...)
 	}
 	t.notifyPending(d)
+	t.finishRoll(d)
 	return len(t.ended) > 0 || len(t.deferred) > 0
 }
 

@@ -77,6 +77,8 @@ type Table struct {
 	returned map[*session]time.Duration
 	// endsTo receives what ends; nil: nothing does.
 	endsTo Ref
+	// roll follows sessions for somebody; nil: it follows none.
+	roll *roll
 }
 
 // tenure: the counter's opening value and the last token granted in it, the

@@ -340,6 +340,31 @@ func (d *Service) Break(ctx context.Context, b locktable.Break) (locktable.Broke
 	return broken, a.finish(outcome, err)
 }
 
+// Drill holds a drill with an outage of a length, for one who is admin of all names, and
+// waits for its report. It goes on when its caller goes.
+func (d *Service) Drill(ctx context.Context, lasts time.Duration) (cell.DrillReport, error) {
+	a, ctx, err := d.begin(ctx, "drill")
+	if err != nil {
+		return cell.DrillReport{}, err
+	}
+	a.record.Reason = "outage for " + lasts.String()
+	if !a.identity.Everywhere(access.Admin) {
+		return cell.DrillReport{}, a.finish("", &cell.RefusedError{Refused: Denied(a.identity, access.Admin, "")})
+	}
+	if no := d.AuditRefusal(); no != nil {
+		return cell.DrillReport{}, no
+	}
+	x, err := d.cell.BeginDrill(ctx, lasts)
+	if err := a.finish("begun", err); err != nil {
+		return cell.DrillReport{}, err
+	}
+	report, err := x.Report(ctx)
+	if i := a.caller.Identity(); err == nil && (i == nil || !i.Everywhere(access.Admin)) {
+		return cell.DrillReport{}, Unauthenticated(access.ErrRevoked)
+	}
+	return report, err
+}
+
 // Status describes the cell. What says how much there is of anything is for
 // those alone who are admin of all names.
 func (d *Service) Status(ctx context.Context) (cell.Status, error) {
@@ -351,7 +376,7 @@ func (d *Service) Status(ctx context.Context) (cell.Status, error) {
 	if err != nil || a.identity.Everywhere(access.Admin) {
 		return s, err
 	}
-	return cell.Status{Info: s.Info, Partial: true}, nil
+	return cell.Status{Info: s.Info, Drill: s.Drill, Partial: true}, nil
 }
 
 // Metrics refuses those who may not see the metrics: they name nothing, so who

@@ -83,7 +83,7 @@ func without[I, O any](do func(context.Context, *I) (*O, error)) func(context.Co
 }
 
 func (s *handlers) register(api huma.API, bodies map[string]bodyRule) {
-	hold, breaks := access.Hold, access.Break
+	hold, breaks, admin := access.Hold, access.Break, access.Admin
 	gone := []int{http.StatusNotFound}
 	renewal := bodyRule{empty: func() object { return &renewBody{} }, name: "RenewBody", optional: true, most: SmallBodyMax}
 	operation(api, bodies, http.MethodPost, "/v1/sessions", "open-session", "Open a session", nil, bodyRule{
@@ -105,6 +105,10 @@ func (s *handlers) register(api huma.API, bodies map[string]bodyRule) {
 	operation(api, bodies, http.MethodPost, "/v1/break", "break", "Break a lease", []int{http.StatusPreconditionFailed}, bodyRule{
 		empty: func() object { return &breakRequest{} }, name: "BreakRequest", most: breakBodyMax, right: &breaks, verb: "break",
 	}, with(s.breakLease))
+	operation(api, bodies, http.MethodPost, "/v1/drill", "drill",
+		"Have the cell answer as one that lost its quorum, and tell who did not live through it", []int{http.StatusConflict}, bodyRule{
+			empty: func() object { return &drillRequest{} }, name: "DrillRequest", most: SmallBodyMax, right: &admin, verb: "drill",
+		}, with(s.drill))
 	operation(api, bodies, http.MethodGet, "/v1/status", "status",
 		"Show the state of the cell", nil, bodyRule{}, without(s.status))
 }

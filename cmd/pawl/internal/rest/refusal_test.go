@@ -46,6 +46,10 @@ func (f fake) Break(context.Context, locktable.Break) (locktable.Broken, error) 
 }
 func (f fake) Status(context.Context) (cell.Status, error) { return cell.Status{}, f.err }
 
+func (f fake) Drill(context.Context, time.Duration) (cell.DrillReport, error) {
+	return cell.DrillReport{}, f.err
+}
+
 var requests = []struct{ method, path, body string }{
 	{"POST", "/v1/sessions", `{}`},
 	{"POST", "/v1/sessions/x/renew", ""},

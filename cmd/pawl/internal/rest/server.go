@@ -29,6 +29,7 @@ type Cell interface {
 	List(ctx context.Context, l locktable.List) (locktable.Page, error)
 	Break(ctx context.Context, b locktable.Break) (locktable.Broken, error)
 	Status(ctx context.Context) (cell.Status, error)
+	Drill(ctx context.Context, lasts time.Duration) (cell.DrillReport, error)
 }
 
 // Options say what a handler serves. All but Metrics are required.

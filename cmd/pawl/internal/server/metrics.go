@@ -36,6 +36,7 @@ type cellMetrics struct {
 	ridden   *prometheus.Desc
 	waits    []histogram
 	build    *prometheus.Desc
+	drill    *prometheus.Desc
 }
 
 type counter struct {
@@ -60,6 +61,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 	}
 	return &cellMetrics{
 		cell: c, version: version, waits: histograms(),
+		drill: desc("drill_left_seconds", "How long the cell goes on answering as one that lost its quorum, for a drill; 0: none is held."),
 		byGrade: prometheus.NewDesc("pawl_leases_by_grade",
 			"Leases that are held, by what stands between a late holder and the resource: claimed, delayed or advisory.", []string{"grade"}, nil),
 		ridden: desc("ridden_seconds_total", "How long those rides lasted together."),
@@ -106,6 +108,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 // Describe implements prometheus.Collector.
 func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.build
+	ch <- m.drill
 	ch <- m.byGrade
 	ch <- m.ridden
 	for _, c := range m.counters {
@@ -122,6 +125,8 @@ func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(m.build, prometheus.GaugeValue, 1, m.version)
+	left := m.cell.DrillLeft()
+	ch <- prometheus.MustNewConstMetric(m.drill, prometheus.GaugeValue, left.Seconds())
 	stats := m.cell.Stats()
 	for _, c := range m.counters {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
@@ -133,7 +138,7 @@ func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusMax)
 	defer cancel()
 	status, err := m.cell.Status(ctx)
-	if err != nil {
+	if err != nil || left > 0 || status.Drill > 0 {
 		return // a gap tells more than an old number
 	}
 	for g, n := range status.ByGrade {
