@@ -182,8 +182,10 @@ func (k *work) read() {
 	}, k.read)
 }
 
+// thought is how long a holder thinks about what it has read. Who does not claim thinks for
+// long, so that a rider that is let work beside it writes meanwhile.
 func (k *work) thought() time.Duration {
-	if k.rng.IntN(10) == 0 || k.world.plan.Wild {
+	if k.rng.IntN(10) == 0 || k.world.plan.Wild || !k.world.claimsFirst(k.lease) {
 		return between(k.rng, 0, 3*time.Second)
 	}
 	return between(k.rng, 0, 150*time.Millisecond)
