@@ -417,6 +417,7 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 		broken.RidesOn = l.extra.ride
 		t.conclude(now, l, &recordpb.Event{
 			Kind: recordpb.Kind_KIND_BROKEN, Forced: true, Reason: c.Reason, Identity: c.Identity,
+			RideThroughNano: int64(l.extra.ride),
 		}, d)
 		d.reply(stream, 0, Notice{Token: l.token, Ended: true, Reason: c.Reason})
 	case l.breaking == nil:
