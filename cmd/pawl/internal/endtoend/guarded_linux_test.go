@@ -29,6 +29,26 @@ type ledger struct {
 	dsn  string
 	pool *pgxpool.Pool
 	pgguard.Guard
+	claims sync.Map // the boot time at which this process's claim of a guard.Fence was acknowledged
+}
+
+// Claim claims, and notes when.
+func (l *ledger) Claim(ctx context.Context, f guard.Fence) error {
+	err := l.Guard.Claim(ctx, f)
+	if err == nil {
+		l.claims.Store(f, clock.Boottime())
+	}
+	return err
+}
+
+// claimed is when a fence had been claimed.
+func (l *ledger) claimed(t *testing.T, f guard.Fence) time.Duration {
+	t.Helper()
+	at, ok := l.claims.Load(f)
+	if !ok {
+		t.Fatalf("%v was not claimed", f)
+	}
+	return at.(time.Duration)
 }
 
 // ledgerConns serve the jobs of one process, which write about once a second each.
@@ -132,6 +152,16 @@ func (l *ledger) entries(t *testing.T) map[string][]entry {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// writersSince is on how many resources a write was accepted that began after an instant.
+func (l *ledger) writersSince(t *testing.T, at time.Duration) (n int) {
+	t.Helper()
+	err := l.pool.QueryRow(t.Context(), "select count(distinct resource) from entries where begun > $1", int64(at)).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // balanceOf is the balance of a resource.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +44,8 @@ func outageFor(t *testing.T) time.Duration {
 
 // hundreds are a hundred jobs that ride, and a hundred that do not.
 type hundreds struct{ riders, others []guarded }
+
+func (h *hundreds) all() []guarded { return slices.Concat(h.riders, h.others) }
 
 func startHundreds(t *testing.T, s *server, l *ledger, outage time.Duration) *hundreds {
 	t.Helper()
@@ -105,6 +108,11 @@ func TestHundredRidersLiveThroughOutage(t *testing.T) {
 	s := newServer(t)
 	s.up()
 	h := startHundreds(t, s, l, outage)
+	for _, j := range h.all() {
+		if e := j.over(); e != nil {
+			t.Fatalf("%v has ended before the outage: %v\n%s", j.shown(), e.why, j.told())
+		}
+	}
 
 	s.signal(syscall.SIGKILL)
 	s.end()
@@ -130,14 +138,16 @@ func TestHundredRidersLiveThroughOutage(t *testing.T) {
 	s.up()
 	returned := clock.Boottime()
 	goOn(t, s, h.riders)
-	until(t, clock.Boottime()+2*writeEvery)
+	testwait.Until(t, bound, "every rider has written after the return", func() bool {
+		return l.writersSince(t, returned) == len(h.riders)
+	})
 	for _, j := range h.riders {
 		j.finish()
 	}
 
 	entries := l.entries(t)
 	writes, inOutage, byDeadline := 0, 0, 0
-	for _, j := range append(h.riders, h.others...) {
+	for _, j := range h.all() {
 		of := entries[j.shown().Resource]
 		if int64(len(of)) != j.wrote() {
 			t.Errorf("%v: %d of its writes were accepted, and %d are there", j.shown(), j.wrote(), len(of))
@@ -167,7 +177,7 @@ func TestHundredRidersLiveThroughOutage(t *testing.T) {
 		}
 		byDeadline++
 	}
-	stale := succeed(t, s, l, append(h.riders, h.others...))
+	stale := succeed(t, s, l, h.all())
 	t.Logf("riders: %d stopped: %d stale writes accepted: %d others: %d stopped by their deadline: %d; the server was down for %v; writes accepted: %d, from riding holders: %d; the last of the others stopped %v after the kill, at a TTL of %v",
 		len(h.riders), stopped, stale, len(h.others), byDeadline, (returned - killed).Round(time.Second),
 		writes, inOutage, latest.Round(100*time.Millisecond), outageTTL)
