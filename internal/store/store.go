@@ -59,7 +59,8 @@ type Store interface {
 	// Follow reads the log on from a position without a tenure, up to its end or to
 	// the first hole: a standby follows so while another server writes. From the zero
 	// Position it visits the chunks of the snapshot first, and without a cell nothing.
-	// What it visited with nil is read; each call goes on from there. ErrMoved: begin
+	// What it visited is read, but a snapshot only as a whole; the next call goes on
+	// from there. ErrMoved: begin
 	// anew from the zero Position. ErrDamaged: what a take-over would find. It claims
 	// nothing and writes nothing. An error of chunk or batch ends it and is returned,
 	// as it is or as ErrMoved.

@@ -32,6 +32,8 @@ type follower struct {
 	at  store.Position
 	// state holds the mark of each batch up to at, in order.
 	state []uint64
+	// part: the snapshot was read in part.
+	part bool
 }
 
 func (c *cell) follower() *follower {
@@ -41,8 +43,8 @@ func (c *cell) follower() *follower {
 // read reads on once. After ErrMoved it has nothing any more.
 func (f *follower) read() error {
 	err := f.srv.Follow(f.t.Context(), f.at, f.chunk, f.batch)
-	if errors.Is(err, store.ErrMoved) || errors.Is(err, store.ErrDamaged) {
-		f.at, f.state = store.Position{}, nil
+	if f.part || errors.Is(err, store.ErrMoved) || errors.Is(err, store.ErrDamaged) {
+		f.at, f.state, f.part = store.Position{}, nil, false
 	}
 	return err
 }
@@ -55,7 +57,7 @@ func (f *follower) chunk(n uint64, raw []byte) error {
 	for _, e := range ch.Events {
 		f.state = append(f.state, e.Token)
 	}
-	f.at.Number = n
+	f.at.Number, f.part = n, !ch.Last
 	copy(f.at.Sum[:], ch.Previous)
 	return nil
 }
@@ -247,7 +249,8 @@ func followsLoad(t T, p *Place) {
 				return
 			default:
 			}
-			if err := f.read(); err != nil && !errors.Is(err, store.ErrMoved) {
+			// Others than these, such as of a snapshot that was replaced meanwhile.
+			if err := f.read(); errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrRolledBack) {
 				t.Errorf("follow under load: %v", err)
 				return
 			}
