@@ -84,8 +84,9 @@ func (f *Follower) Read(clk clock.Clock, read func(from store.Position, chunk, b
 		f.drop()
 		return false, err
 	case !f.log.whole, f.log.head == 0:
+		// Without a cell there is nothing to follow.
 		f.drop()
-		return err == nil && f.log.whole, err
+		return false, err
 	}
 	f.log.table.Followed(f.age)
 	return err == nil, err

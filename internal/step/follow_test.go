@@ -160,9 +160,15 @@ func TestFollowerAfterErrors(t *testing.T) {
 		}
 	}
 
+	// There is no cell yet.
+	f := NewFollower(bounds.DefaultLimits)
+	if complete, err := f.Read(k, (&growing{}).follow); err != nil || complete {
+		t.Errorf("without a cell: %v, %v", complete, err)
+	}
+
 	// A record that does not fit, in what was read and in what is resumed.
 	bad := newGrowing(t)
-	f := NewFollower(bounds.DefaultLimits)
+	f = NewFollower(bounds.DefaultLimits)
 	if _, err := f.Read(k, bad.follow); err != nil {
 		t.Fatal(err)
 	}
