@@ -49,6 +49,8 @@ type Plan struct {
 	// Full: nothing goes wrong but that the store takes no writes for longer than a
 	// session lives.
 	Full bool
+	// Follows: standbys follow the log.
+	Follows bool
 	// Modes: nil when all locks are exclusive, of one name.
 	Modes *Modes
 }
@@ -110,6 +112,7 @@ const (
 	purposeOneWay
 	purposeQuiet
 	purposeHangUps
+	purposeFollows
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -159,6 +162,7 @@ func Draw(seed uint64) Plan {
 	drawOneWay(&p)
 	drawQuiet(&p)
 	drawHangUps(&p)
+	drawFollows(&p)
 	return p
 }
 

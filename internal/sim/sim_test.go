@@ -26,7 +26,8 @@ func TestWorlds(t *testing.T) {
 		"grants": sum.Tally.Grants, "expiries": sum.Tally.Expiries, "tenures": sum.Tally.Tenures,
 		"refusals": sum.Tally.Refusals, "effects": sum.Tally.Effects, "roll-backs": sum.Tally.Rollbacks, "TTLs": sum.Tally.TTLs,
 		"told observers": sum.Tally.Observed, "refused for want of room": sum.Tally.Exhausted, "overruns": sum.Tally.Overruns,
-		"renewals spared by a full store":  sum.Tally.Spared,
+		"renewals spared by a full store":              sum.Tally.Spared,
+		"take-overs that go on from what was followed": sum.Tally.Resumed, "take-overs that cannot": sum.Tally.Moved,
 		"places taken up behind a hang-up": sum.Tally.TakenUp, "places that were not kept for so long": sum.Tally.Lapsed,
 	} {
 		if n == 0 {

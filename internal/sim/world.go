@@ -73,6 +73,9 @@ type Tally struct {
 	// TakenUp counts places that were kept behind a connection that had ended, and taken
 	// up; Lapsed those that were not kept for so long.
 	TakenUp, Lapsed uint64
+	// Resumed counts take-overs that went on from what a standby had read, Moved those
+	// that could not and read the whole log.
+	Resumed, Moved uint64
 }
 
 // Run plays a plan to its end or to the first failure.
