@@ -21,8 +21,6 @@ type Follower struct {
 	limits bounds.Limits
 	// log is nil while nothing was read.
 	log *Replayed
-	// broken: a record did not fit, and the table is of no use.
-	broken bool
 	// bytes of the batches read, of which there were so many.
 	bytes   int64
 	batches int
@@ -92,30 +90,26 @@ func (f *Follower) Read(clk clock.Clock, read func(from store.Position, chunk, b
 	return err == nil, err
 }
 
-// useless reports whether an error leaves nothing of the table to go on with.
+// useless reports whether an error leaves nothing of the table to go on with. A record
+// that does not fit is ErrDamaged.
 func (f *Follower) useless(err error) bool {
 	if errors.Is(err, store.ErrMoved) && errors.Is(err, store.ErrRolledBack) {
 		f.lost, f.lostOf = f.log.table.Counts().Counter, f.log.table.Cell()
 	}
-	return f.broken || errors.Is(err, store.ErrMoved) || errors.Is(err, store.ErrDamaged)
+	return errors.Is(err, store.ErrMoved) || errors.Is(err, store.ErrDamaged)
 }
 
 // drop forgets the table, and has the whole log read again after a while.
 func (f *Follower) drop() {
-	f.log, f.broken, f.wait = nil, false, wholeShare*f.took
+	f.log, f.wait = nil, wholeShare*f.took
 }
 
-func (f *Follower) chunk(n uint64, raw []byte) error { return f.fits(f.log.chunk(n, raw)) }
+func (f *Follower) chunk(n uint64, raw []byte) error { return f.log.chunk(n, raw) }
 
 func (f *Follower) batch(n uint64, raw []byte) error {
 	f.bytes += int64(len(raw))
 	f.batches++
-	return f.fits(f.log.batch(n, raw))
-}
-
-func (f *Follower) fits(err error) error {
-	f.broken = f.broken || err != nil
-	return err
+	return f.log.batch(n, raw)
 }
 
 // Floor is the counter of a log of the same cell that this follower has read and the
