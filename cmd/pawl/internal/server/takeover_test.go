@@ -108,15 +108,14 @@ func takeOvers(b *testing.B, newStore func(byte) store.Store, follows bool) {
 	active := start()
 	<-active.Ready()
 	hold(b, active.Cell, *leasesHeld)
-	before := int64(heap())
 	var table, cpu float64
 	for b.Loop() {
 		b.StopTimer()
-		runtime.GC()
+		before := steadyHeap()
 		next := start()
 		settled(b, active.Cell, next.Cell, follows)
 		if table == 0 {
-			table = float64(int64(heap())-before) / (1 << 20)
+			table = float64(heap()-before) / (1 << 20)
 		}
 		spent := processorTime()
 		leases := work(b, active.Cell, 3*time.Second)
@@ -231,11 +230,23 @@ func work(b *testing.B, c *cell.Cell, d time.Duration) (n int) {
 	return n
 }
 
-func heap() uint64 {
+func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return int64(m.HeapAlloc)
+}
+
+// steadyHeap waits until nothing is freed any more: a snapshot may be under way.
+func steadyHeap() int64 {
+	for last := heap(); ; {
+		time.Sleep(time.Second)
+		now := heap()
+		if max(now-last, last-now) < 1<<20 {
+			return now
+		}
+		last = now
+	}
 }
 
 func processorTime() time.Duration {
