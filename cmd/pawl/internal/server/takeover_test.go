@@ -18,6 +18,7 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/memstore"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // leasesHeld is how many leases BenchmarkTakeOver has a standby take over.
@@ -108,15 +109,11 @@ func takeOvers(b *testing.B, newStore func(byte) store.Store, follows bool) {
 	active := start()
 	<-active.Ready()
 	hold(b, active.Cell, *leasesHeld)
-	var table, cpu float64
+	var cpu float64
 	for b.Loop() {
 		b.StopTimer()
-		before := steadyHeap()
 		next := start()
 		settled(b, active.Cell, next.Cell, follows)
-		if table == 0 {
-			table = float64(heap()-before) / (1 << 20)
-		}
 		spent := processorTime()
 		leases := work(b, active.Cell, 3*time.Second)
 		cpu = float64((processorTime() - spent).Microseconds()) / float64(leases)
@@ -133,27 +130,28 @@ func takeOvers(b *testing.B, newStore func(byte) store.Store, follows bool) {
 	if err != nil || st.Leases < *leasesHeld {
 		b.Errorf("%d leases are left, %v", st.Leases, err)
 	}
-	b.ReportMetric(table, "table-MiB")
 	b.ReportMetric(cpu, "cpu-us/lease")
+	if follows {
+		before := steadyHeap(b)
+		next := start()
+		settled(b, active.Cell, next.Cell, follows)
+		b.ReportMetric(float64(steadyHeap(b)-before)/(1<<20), "table-MiB")
+		next.stop()
+	}
 	active.stop()
 }
 
 // settled waits until the standby has read all there is.
 func settled(b *testing.B, active, standby *cell.Cell, follows bool) {
 	b.Helper()
-	for follows {
+	until(b, "the standby", func() bool {
 		st, err := active.Status(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}
-		if f, _, ok := standby.Following(); ok && f.Batch+4 >= st.Batch {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	for standby.Info().Role() != cell.RoleStandby {
-		time.Sleep(10 * time.Millisecond)
-	}
+		f, _, ok := standby.Following()
+		return standby.Info().Role() == cell.RoleStandby && (!follows || ok && f.Batch+store.InFlight >= st.Batch)
+	})
 }
 
 // counted counts what a stream is granted.
@@ -203,16 +201,13 @@ func hold(b *testing.B, c *cell.Cell, leases int) {
 			}
 		}
 	}
-	for {
+	until(b, "all leases", func() bool {
 		st, err := c.Status(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}
-		if st.Leases >= each*sessions {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return st.Leases >= each*sessions
+	})
 }
 
 // work acquires and releases for a while; it returns how often.
@@ -237,16 +232,26 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// steadyHeap waits until nothing is freed any more: a snapshot may be under way.
-func steadyHeap() int64 {
-	for last := heap(); ; {
-		time.Sleep(time.Second)
+// steadyHeap waits until the heap is the same for a while: a snapshot may be under way.
+func steadyHeap(b *testing.B) (bytes int64) {
+	b.Helper()
+	steady := 0
+	bytes = heap()
+	until(b, "a steady heap", func() bool {
 		now := heap()
-		if max(now-last, last-now) < 1<<20 {
-			return now
+		if steady++; max(now-bytes, bytes-now) > 1<<20 {
+			steady = 0
 		}
-		last = now
-	}
+		bytes = now
+		return steady == 50
+	})
+	return bytes
+}
+
+// until polls for what may take minutes with a million leases.
+func until(b *testing.B, what string, cond func() bool) {
+	b.Helper()
+	testwait.Until(b, 10*time.Minute, what, cond)
 }
 
 func processorTime() time.Duration {
