@@ -27,7 +27,7 @@ build: ## build the pawl binary into .bin
 	@scripts/build
 
 .PHONY: demo
-demo: build ## watch a paused holder come back from the dead and be refused
+demo: build ## watch a paused holder come back and be refused, and another ride through an outage
 	@.bin/pawl demo zombie
 
 .PHONY: test

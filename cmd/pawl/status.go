@@ -63,7 +63,8 @@ func roleOf(a *linkpb.StatusResponse) string {
 func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 	number := func(n int64) rest.Number { return rest.Number(max(n, 0)) }
 	return rest.StatusBody{
-		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
+		Drill: rest.DrillOf(time.Duration(a.GetDrillNano())),
+		Cell:  a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
 		ActiveLink: a.GetActiveLink(), ActiveHTTP: a.GetActiveHttp(), ActiveTTL: rest.Duration(a.GetActiveTtlNano()),
 		Counter: rest.Number(a.GetToken()), CounterAhead: rest.Duration(a.GetCounterAheadNano()),
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
@@ -84,6 +85,10 @@ func statusRows(s rest.StatusBody) [][]string {
 		{"cell", output.Text(s.Cell)},
 		{"active server", output.Text(s.ActiveLink) + " (answers)"},
 		{"epoch", strconv.FormatUint(uint64(s.Epoch), 10)},
+	}
+	if s.Drill != nil {
+		rows = append(rows, []string{"DRILL", fmt.Sprintf("the cell answers as one that lost its quorum for %v more; what follows is from before",
+			output.Duration(time.Duration(*s.Drill)))})
 	}
 	if s.Partial {
 		return append(rows, []string{"version", output.Text(s.Version)}, secured,

@@ -76,6 +76,10 @@ type tenure struct {
 	cell   string
 	counts atomic.Pointer[published]
 	traces traces
+	outage *outage
+	// drill that is held; nil: none. over is closed when the tenure is.
+	drill atomic.Pointer[Drill]
+	over  chan struct{}
 }
 
 // published is the durable state, as status and metrics may show it.

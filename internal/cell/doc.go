@@ -32,5 +32,7 @@
 //
 // The decisions are package step's, which is pure. The loop that waits is in
 // serve_tenure.go, run.go and append.go. An acquire that asks for it is followed
-// (trace.go); it is decided and answered as every other.
+// (trace.go); it is decided and answered as every other. A drill is an outage that is made
+// between the loop and its store (outage.go, drill.go), so that all above it does what it
+// does when the store is silent.
 package cell

@@ -48,7 +48,7 @@ func (c *Cell) serveTenure(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("claim a tenure: %w", err)
 	}
-	l := &loop{cell: c, store: t, clock: c.o.Clock}
+	l := &loop{cell: c, store: &outage{Tenure: t}, clock: c.o.Clock}
 	start := l.clock.Now()
 	if t.Opened() {
 		l.core = fresh

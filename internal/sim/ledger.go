@@ -120,7 +120,7 @@ func (l *ledger) apply(e *recordpb.Event) {
 		l.shuts(e.Name, time.Duration(e.LeftNano))
 	case recordpb.Kind_KIND_NAME_OPENED:
 		l.reopened(e.Name)
-	case recordpb.Kind_KIND_GRANTED:
+	case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER:
 		l.grant(e, session)
 	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
 		x := l.entries[guard.Token(e.Token)]

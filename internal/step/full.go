@@ -138,7 +138,8 @@ func (s *unwritten) note(events []*recordpb.Event) {
 		}
 		id := locktable.ID(e.Session)
 		switch e.Kind {
-		case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BREAKING, recordpb.Kind_KIND_BROKEN:
+		case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER, recordpb.Kind_KIND_RELEASED,
+			recordpb.Kind_KIND_BREAKING, recordpb.Kind_KIND_BROKEN:
 			s.about[id] = s.about[id] || false
 		default:
 			s.about[id] = true

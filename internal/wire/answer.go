@@ -103,12 +103,24 @@ func Holder(h locktable.Holder) *linkpb.Holder {
 		Slot:          h.Slot,
 		Breaking:      h.Breaking,
 		Identity:      h.Identity,
+		Grade:         grades[h.Grade],
+
+		RideThroughNano: int64(h.RideThrough),
 	}
+}
+
+var grades = map[locktable.Grade]linkpb.Grade{
+	locktable.Advisory: linkpb.Grade_GRADE_ADVISORY,
+	locktable.Delayed:  linkpb.Grade_GRADE_DELAYED,
+	locktable.Claimed:  linkpb.Grade_GRADE_CLAIMED,
 }
 
 // Lock is a name of a listing in the words of the link.
 func Lock(l locktable.Lock) *linkpb.Lock {
-	x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse, ClosedForNano: int64(l.ClosedFor)}
+	x := &linkpb.Lock{
+		Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse,
+		ClosedForNano: int64(l.ClosedFor), ClaimOnlyNano: int64(l.ClaimOnlyFor),
+	}
 	for _, h := range l.Holders {
 		x.Holders = append(x.Holders, Holder(h))
 	}

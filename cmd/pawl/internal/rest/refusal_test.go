@@ -41,8 +41,14 @@ func (f fake) List(context.Context, locktable.List) (locktable.Page, error) {
 	return locktable.Page{}, f.err
 }
 
-func (f fake) Break(context.Context, locktable.Break) (bool, error) { return false, f.err }
-func (f fake) Status(context.Context) (cell.Status, error)          { return cell.Status{}, f.err }
+func (f fake) Break(context.Context, locktable.Break) (locktable.Broken, error) {
+	return locktable.Broken{}, f.err
+}
+func (f fake) Status(context.Context) (cell.Status, error) { return cell.Status{}, f.err }
+
+func (f fake) Drill(context.Context, time.Duration) (cell.DrillReport, error) {
+	return cell.DrillReport{}, f.err
+}
 
 var requests = []struct{ method, path, body string }{
 	{"POST", "/v1/sessions", `{}`},
