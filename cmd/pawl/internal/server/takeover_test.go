@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -210,19 +211,31 @@ func hold(b *testing.B, c *cell.Cell, leases int) {
 	})
 }
 
-// work acquires and releases for a while; it returns how often.
-func work(b *testing.B, c *cell.Cell, d time.Duration) (n int) {
+// work has many callers acquire and release for a while; it returns how often.
+func work(b *testing.B, c *cell.Cell, d time.Duration) int64 {
 	b.Helper()
-	for until := time.Now().Add(d); time.Now().Before(until); n++ {
-		l, err := c.Acquire(b.Context(), cell.AcquireRequest{Names: []string{"busy"}, TTL: time.Hour})
-		if err == nil {
-			err = c.Release(b.Context(), l.ID)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
+	const callers = 32
+	var n atomic.Int64
+	var all sync.WaitGroup
+	until := time.Now().Add(d)
+	for i := range callers {
+		all.Go(func() {
+			name := fmt.Sprint("busy/", i)
+			for time.Now().Before(until) {
+				l, err := c.Acquire(b.Context(), cell.AcquireRequest{Names: []string{name}, TTL: time.Hour})
+				if err == nil {
+					err = c.Release(b.Context(), l.ID)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				n.Add(1)
+			}
+		})
 	}
-	return n
+	all.Wait()
+	return n.Load()
 }
 
 func heap() int64 {
@@ -239,11 +252,11 @@ func steadyHeap(b *testing.B) (bytes int64) {
 	bytes = heap()
 	until(b, "a steady heap", func() bool {
 		now := heap()
-		if steady++; max(now-bytes, bytes-now) > 1<<20 {
+		if steady++; max(now-bytes, bytes-now) > 4<<20 {
 			steady = 0
 		}
 		bytes = now
-		return steady == 50
+		return steady == 5
 	})
 	return bytes
 }
