@@ -50,7 +50,7 @@ func (c *Cell) follow(ctx context.Context, f *step.Follower) {
 			now.complete = p.complete
 		}
 		if complete {
-			now.complete = began
+			now.complete, told = began, ""
 		}
 		c.following.Store(&now)
 		if err != nil && ctx.Err() == nil {

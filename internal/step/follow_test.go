@@ -208,3 +208,30 @@ func TestSlowFollowerSparesTheStore(t *testing.T) {
 		t.Errorf("it asked %d times in %v", asked, k.now-began)
 	}
 }
+
+// The next snapshot is due when the log has grown since the present one, which the
+// follower may not have read.
+func TestFollowerCountsGrowthSinceThePresentSnapshot(t *testing.T) {
+	l, k, f := newGrowing(t), &stepped{now: time.Hour}, NewFollower(bounds.DefaultLimits)
+	for id := range byte(10) {
+		l.write(outcome(id + 1))
+	}
+	if _, err := f.Read(k, l.follow); err != nil {
+		t.Fatal(err)
+	}
+	l.write()
+	r, err := f.Resume(func(from store.Position, batch func(uint64, []byte) error) (uint64, store.Published, error) {
+		head, _, err := l.resume(from, batch)
+		return head, store.Published{Batch: head - 4, Chunks: 3}, err
+	}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all int64
+	for _, raw := range l.batches {
+		all += int64(len(raw))
+	}
+	if g := r.Growth; g.Batches != 4 || g.Snapshot != 3*chunkBytes || g.Bytes <= 0 || g.Bytes > all/2 {
+		t.Errorf("%+v, of %d bytes in %d batches", g, all, len(l.batches))
+	}
+}
