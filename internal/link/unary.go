@@ -185,6 +185,7 @@ func (s *Server) Drill(ctx context.Context, r *linkpb.DrillRequest) (*linkpb.Dri
 		LostCount:  uint64(report.LostCount),
 		RidesCount: uint64(report.RideCount),
 		Missing:    uint64(report.Missing),
+		Returned:   uint64(report.Returned),
 	}
 	for _, e := range report.Lost {
 		a.Lost = append(a.Lost, &linkpb.DrillLoss{

@@ -15,7 +15,11 @@ import (
 func drawFollows(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, purposeFollows))
 	p.Follows = p.Servers > 1 && r.IntN(2) == 0
+	p.SlowFollows = p.Follows && r.IntN(2) == 0
 }
+
+// slowGap is the time between two reads of a standby that is too slow.
+const slowGap = 4 * time.Second
 
 // following is a standby that reads the log while it waits for its turn.
 type following struct {
@@ -35,6 +39,9 @@ func (s *server) follow() *following {
 		return s.store.Follow(s.ctx, from, chunk, batch)
 	}
 	gap := step.FollowGap(w.plan.activeTTL(s.id))
+	if w.plan.SlowFollows {
+		gap = slowGap
+	}
 	w.spawn(&s.process, func() {
 		for !f.over {
 			f.reading = true
