@@ -157,7 +157,7 @@ func readMark(ctx context.Context, seer guard.Seer, f guard.Fence, within time.D
 // validateRide checks RideThrough against the rest of the acquire.
 func (s *acquireSettings) validateRide() error {
 	if s.rides && s.RideThrough == 0 {
-		return invalid(errors.New("the ride-through is 0s; more than 0 and at most 24h was expected"))
+		return invalid(bounds.ValidRideThrough(0))
 	}
-	return invalid(bounds.ValidRide(s.RideThrough, s.Claims, s.Shared, len(s.Names)))
+	return invalid(bounds.ValidRide(s.Claims, s.Shared, len(s.Names), s.RideThrough))
 }

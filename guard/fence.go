@@ -77,12 +77,17 @@ type Claimer interface {
 	Claim(ctx context.Context, f Fence) error
 }
 
-// Seer is a guard that shows its mark. A holder whose lease rides through an outage reads
-// it, to learn that a successor has claimed.
+// Seer is a guard whose mark can be read without showing a fence: it tells a holder that
+// nobody answers whether a successor has claimed.
 //
-// Seen returns what the resource has seen and committed; the zero State when it has seen
-// nothing yet. Any error means that nothing is known of the mark. Seen ends soon after ctx
-// has ended.
+// Seen returns the cell and the highest token that the resource has accepted or been
+// claimed with, as far as it is committed. The zero [State] with a nil error is a
+// resource that has seen nothing. A mark that is higher than the holder's token, or of
+// another cell, says that the holder was overtaken. A mark that is not says nothing: a
+// claim may follow at once.
+//
+// Seen returns an error when it could not read the mark. The error says nothing about
+// the mark. Seen ends when ctx does; the error is then that of ctx.
 type Seer interface {
 	Seen(ctx context.Context, resource string) (State, error)
 }

@@ -39,6 +39,10 @@ renewing for a command.
 The lease is exclusive, or shared with --shared, or one of some --slots. With
 several names it holds all of them or none, under one token; each has its fence.
 
+With --claims you say that you claim a guard of the resource before you act. With
+--ride-through as well you may go on for want of an answer, as docs/http.md has it;
+"pawl run" does that for a command.
+
 Without --wait there is one try. While it waits, the name's queue keeps its
 place; a signal, or the end of the connection, gives the place up at once. Servers
 that cannot be reached are asked again while it waits, for 10s at most.
@@ -48,6 +52,7 @@ that cannot be reached are asked again while it waits, for 10s at most.
   pawl acquire orders/7 --wait 1m --label "$USER@$HOSTNAME"
   pawl acquire from/1 to/2 --wait 10s
   pawl acquire gpu --slots 4 | jq .slot
+  pawl acquire billing --claims --ride-through 1h
   LEASE=$(pawl acquire orders/7 | jq -r .lease); pawl release "$LEASE"`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -96,7 +101,7 @@ that cannot be reached are asked again while it waits, for 10s at most.
 		lease, err := c.Acquire(ctx, &linkpb.AcquireRequest{
 			Name: args[0], Names: args[1:], Shared: mode.Shared, Slots: uint32(mode.Slots), Value: []byte(value),
 			LockDelayNano: int64(mode.LockDelay.Value), Session: session, TtlNano: int64(ttl.Value), WaitNano: int64(wait.Value),
-			Label: label, RequestId: requestID,
+			Label: label, RequestId: requestID, Claims: mode.Claims, RideThroughNano: int64(mode.RideThrough.Value),
 		})
 		if err != nil {
 			return err

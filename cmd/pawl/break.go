@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,12 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
+// ridesOn says what a break does not do.
+const ridesOn = `its holder may go on for up to %v where it cannot be reached; a claim stops it, with the DSN of what it writes to:
+  pawl run %s --claim DSN -- true
+for all of that time the name is closed to acquires that do not claim, whether that was done or not
+`
+
 func newBreak() *cobra.Command {
 	var token, reason string
 	var now, asJSON bool
@@ -28,6 +35,9 @@ that the lease meant is the one broken, and not the next one.
 
 With --now the name is free at once. Its holder may act until it notices: then
 two may act, and only a guard at the resource keeps the first one out.
+
+A lease with a ride-through goes on where it cannot be reached, break or not. What
+stops it is a claim under a later lease: pawl run NAME --claim DSN -- true
 
 ` + exit.AskHelp,
 		Example: `  pawl break orders/7 --token 1867776000000001 --reason "host is being retired"
@@ -75,9 +85,12 @@ two may act, and only a guard at the resource keeps the first one out.
 			out := cmd.OutOrStdout()
 			switch {
 			case asJSON:
-				return output.JSON(out, rest.BreakBody{Ended: a.GetEnded()})
+				return output.JSON(out, rest.BreakOf(a.GetEnded(), time.Duration(a.GetRidesOnNano())))
 			case a.GetEnded():
 				fmt.Fprintf(out, "the lease of %s with token %d has ended\n", output.Text(args[0]), t)
+				if ride := time.Duration(a.GetRidesOnNano()); ride > 0 {
+					fmt.Fprintf(out, ridesOn, ride, output.Text(args[0]))
+				}
 			default:
 				fmt.Fprintf(out, "the holder of %s was asked to let go; \"pawl show %s\" tells when it has\n", output.Text(args[0]), output.Text(args[0]))
 			}

@@ -139,6 +139,10 @@ func TestUsageOfCommands(t *testing.T) {
 		{[]string{"break", "a", "--reason", "r"}, "--token is missing"},
 		{[]string{"break", "a", "--token", "0", "--reason", "r"}, "2^53-1"},
 		{[]string{"break", "a", "--token", "1"}, "--reason is missing"},
+		{[]string{"drill", "outage"}, "--for is missing"},
+		{[]string{"drill", "outage", "--for", "0s"}, "at most 1h"},
+		{[]string{"drill", "outage", "--for", "-1s"}, "at most 1h"},
+		{[]string{"drill", "outage", "--for", "61m"}, "at most 1h"},
 		{[]string{"demo", "zombie", "--ttl", "1m"}, "1s to 10s"},
 	} {
 		r := want(t, exit.CodeUsage, tc.args...)

@@ -23,7 +23,7 @@ const demoTTLMax = 10 * time.Second
 func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "See a paused holder come back from the dead and be refused",
+		Short:   "See a paused holder come back and be refused, and one ride through an outage",
 		Example: "  pawl demo zombie",
 		Args:    flags.Unknown,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -38,18 +38,22 @@ func newDemoZombie() *cobra.Command {
 	var postgres string
 	cmd := &cobra.Command{
 		Use:   "zombie",
-		Short: "A holder is paused past its lease, and finishes its write",
+		Short: "A holder is paused past its lease, and finishes its write; another loses its server",
 		Long: `Zombie starts a server and two workers, which add to a ledger in SQLite under a
 lease. The first is paused between reading and writing until its lease has gone
 to the second; then it goes on. Once nobody checks its fencing token, and an
 update is lost. Once the ledger does, and the late write is refused.
+
+Then the server is killed, and a worker whose lease may ride through an outage adds
+to the guarded ledger all the same; when the server is back, the lease goes on under
+its token.
 
 With --postgres the ledger lies on a PostgreSQL server, 13 or newer, in a database
 of its own with a random name, which is dropped at the end; the role must be allowed
 to create one. Others on this machine can read arguments: leave a password to
 PGPASSWORD or ~/.pgpass. If the demo is killed its database, pawl_demo_…, stays.
 
-Exit codes: 0 both halves came out as they must, 1 otherwise.`,
+Exit codes: 0 all acts came out as they must, 1 otherwise.`,
 		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .\n  pawl demo zombie --postgres postgres://me@localhost/postgres",
 		Args:    flags.None,
 	}
@@ -105,6 +109,7 @@ func newDemoWorker() *cobra.Command {
 	f.DurationVar(&w.TTL, "ttl", 0, "")
 	f.BoolVar(&w.Guarded, "guarded", false, "")
 	f.BoolVar(&w.Slow, "slow", false, "")
+	f.BoolVar(&w.Rides, "rides", false, "")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		// What went wrong stands in the last step that it reports.
 		if w.Run(cmd.Context(), os.Stdin, cmd.OutOrStdout()) != nil {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,10 +20,16 @@ type outcome struct {
 	Refused bool   `json:"late_write_refused"`
 	First   string `json:"token_a"`
 	Second  string `json:"token_b"`
-	Ledger  []struct{ Who, Balance string }
+	Ledger  []ledgerEntry
 }
 
-// C33: the late write of a holder that was held up is refused by the resource.
+type ledgerEntry struct {
+	Who, Balance string
+	Token        string `json:"fencing_token"`
+}
+
+// C33: the late write of a holder that was held up is refused by the resource. The lease
+// of a holder that rides outlives its server's death.
 func TestDemoZombie(t *testing.T) {
 	temp := t.TempDir()
 	cmd := command(t, "demo", "zombie", "--json")
@@ -36,6 +43,13 @@ func TestDemoZombie(t *testing.T) {
 		What               string
 		OK                 bool
 		Unguarded, Guarded outcome
+		Outage             struct {
+			Lost          string
+			Token         string `json:"token_a"`
+			Rode, Resumed bool
+			Alone         bool `json:"wrote_while_down"`
+			Ledger        []ledgerEntry
+		}
 	}](t, lines[len(lines)-1])
 	if v.What != "verdict" || !v.OK {
 		t.Errorf("the verdict is %+v", v)
@@ -46,6 +60,21 @@ func TestDemoZombie(t *testing.T) {
 	if g := v.Guarded; g.Lost != "0" || !g.Refused || g.First >= g.Second || len(g.Ledger) != 3 || g.Ledger[2].Balance != "130" {
 		t.Errorf("with the guard: %+v", g)
 	}
+	a := v.Outage.Token
+	ridden := []ledgerEntry{{"opening", "100", ""}, {"A", "110", a}, {"A", "120", a}, {"A", "130", a}}
+	if o := v.Outage; o.Lost != "0" || !o.Rode || !o.Alone || !o.Resumed || o.Token <= v.Guarded.Second || !slices.Equal(o.Ledger, ridden) {
+		t.Errorf("in the outage: %+v", o)
+	}
+	// What is told of the outage comes in its order.
+	told := []string{"acquired", "wrote", "killed", "rides", "wrote", "started", "goes on", "wrote", "released"}
+	for _, line := range lines[1 : len(lines)-1] {
+		if m := read[struct{ Half, What string }](t, line); len(told) != 0 && m.Half == "outage" && m.What == told[0] {
+			told = told[1:]
+		}
+	}
+	if len(told) != 0 {
+		t.Errorf("the outage is told without %v:\n%s", told, r.stdout)
+	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
 		t.Errorf("it left %v behind (%v)", left, err)
 	}
@@ -53,7 +82,8 @@ func TestDemoZombie(t *testing.T) {
 
 func TestDemoOutput(t *testing.T) {
 	r := want(t, 0, "demo", "zombie")
-	contains(t, r.stdout, "SIGSTOP", "SIGCONT", "LOST: 20. The balance should be 130.", "REFUSED by the ledger", "Nothing is lost.")
+	contains(t, r.stdout, "SIGSTOP", "SIGCONT", "LOST: 20. The balance should be 130.", "REFUSED by the ledger", "Nothing is lost.",
+		"3. The service is gone", "SIGKILL", "rides on", "may then happen twice")
 	if strings.Contains(r.stdout, "\x1b") {
 		t.Error("there is colour where there is no terminal")
 	}
@@ -62,9 +92,17 @@ func TestDemoOutput(t *testing.T) {
 // After an interrupt nothing of the demo is left; after a kill there remain
 // its folder, and no process.
 func TestDemoInterrupted(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
-		temp := t.TempDir()
-		cmd := command(t, "demo", "zombie", "--json", "--ttl", "10s")
+	for _, tc := range []struct {
+		ttl, who, what string
+		sig            syscall.Signal
+	}{
+		{"10s", "B", "asks", syscall.SIGINT}, // A is stopped, B waits
+		{"10s", "B", "asks", syscall.SIGTERM},
+		{"10s", "B", "asks", syscall.SIGKILL},
+		{"2s", "server", "killed", syscall.SIGINT}, // A waits for it to answer
+	} {
+		sig, temp := tc.sig, t.TempDir()
+		cmd := command(t, "demo", "zombie", "--json", "--ttl", tc.ttl)
 		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -79,7 +117,7 @@ func TestDemoInterrupted(t *testing.T) {
 			if m.What == "started" {
 				address = regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(m.Text)
 			}
-			if m.Who == "B" && m.What == "asks" { // A is stopped, B waits
+			if m.Who == tc.who && m.What == tc.what {
 				if err := cmd.Process.Signal(sig); err != nil {
 					t.Fatal(err)
 				}

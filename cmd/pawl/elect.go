@@ -7,7 +7,7 @@ import (
 )
 
 func newElect() *cobra.Command {
-	v := runFlags{runner.Options{Election: true}}
+	v := runFlags{Options: runner.Options{Election: true}}
 	cmd := &cobra.Command{
 		Use:   "elect NAME [flags] [-- COMMAND [ARGUMENT...]]",
 		Short: "Campaign to be the leader of a name",
@@ -33,6 +33,7 @@ it (a shell shows 128+n), and 70 means that the lease was lost or broken.`,
 	f.StringVar(&v.Value, "value", "", "what others are shown of the leader, at most 65536 bytes")
 	f.VarP(&v.Wait, "wait", "w", "how long to wait for the turn, at most 24h; 0s: one try; absent: for ever")
 	f.Var(&v.Mode.LockDelay, "lock-delay", "how long nobody leads after the lease expired or was broken by force, at most 1h (default 0s)")
+	v.Mode.AddRide(f)
 	v.register(cmd)
 	return cmd
 }

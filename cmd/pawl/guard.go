@@ -221,7 +221,7 @@ func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(co
 	if err != nil {
 		return err
 	}
-	db, err := guarddb.Open(dsn, wait)
+	db, err := guarddb.Open(dsn, "pawl guard", wait)
 	if errors.Is(err, guarddb.ErrDSN) {
 		return exit.Usage(cmd, "%s names no database that is known here: %v", from, err)
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,10 +22,14 @@ func newLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List names that are held, waited for or closed",
-		Long: `Ls lists, in byte order, the names that are held, waited for, or closed by a
-lock-delay: all of them, or those that begin with PREFIX. A free name is not
-listed. HELD says how: as a lock, shared, as a slot with its number and how many
-there are, or closed and for how long.
+		Long: `Ls lists, in byte order, the names that are held, waited for, or closed: all of
+them, or those that begin with PREFIX. A free name is not listed. HELD says how: as
+a lock, shared, as a slot with its number and how many there are, or closed and for
+how long: by a lock-delay, or as claim-only, to those that do not claim.
+
+GRADE says, in the holder's own word, what stands between it and the resource when
+it is late: claimed (a guard), delayed (a lock-delay) or advisory (the lease alone).
+"claimed, may ride 1h0m0s" may go on for so long without an answer.
 
 ` + exit.AskHelp,
 		Example: `  pawl ls
@@ -39,7 +45,7 @@ there are, or closed and for how long.
 			q.Prefix = args[0]
 		}
 		return client.With(cmd, *servers, func(ctx context.Context, c *client.Client) error {
-			rows := [][]string{{"NAME", "HELD", "TOKEN", "HOLDER", "LABEL", "SINCE", "EXPIRES IN", "WAITERS", "VALUE"}}
+			rows := [][]string{{"NAME", "HELD", "GRADE", "TOKEN", "HOLDER", "LABEL", "SINCE", "EXPIRES IN", "WAITERS", "VALUE"}}
 			err := c.List(ctx, q, func(l rest.LockBody) error {
 				if asJSON {
 					return output.JSON(cmd.OutOrStdout(), l)
@@ -59,11 +65,7 @@ there are, or closed and for how long.
 func lockRows(l rest.LockBody) [][]string {
 	waiters := strconv.Itoa(len(l.Waiters))
 	if len(l.Holders) == 0 {
-		held := "-"
-		if l.ClosedFor > 0 {
-			held = "closed for " + tenths(l.ClosedFor)
-		}
-		return [][]string{{output.Text(l.Name), held, "-", "-", "-", "-", "-", waiters, "-"}}
+		return [][]string{{output.Text(l.Name), closedAs(l), "-", "-", "-", "-", "-", "-", waiters, "-"}}
 	}
 	var rows [][]string
 	for i, h := range l.Holders {
@@ -72,11 +74,31 @@ func lockRows(l rest.LockBody) [][]string {
 			value = output.Text(clip(string(l.Value)))
 		}
 		rows = append(rows, []string{
-			output.Text(l.Name), heldAs(l, h), strconv.FormatUint(uint64(h.Token), 10), output.Text(h.Holder), output.Text(h.Label),
+			output.Text(l.Name), heldAs(l, h), gradeAs(h), strconv.FormatUint(uint64(h.Token), 10), output.Text(h.Holder), output.Text(h.Label),
 			h.Since.Format(time.RFC3339), tenths(h.ExpiresIn), waiters, value,
 		})
 	}
 	return rows
+}
+
+// closedAs says in a column how a name is closed that nobody holds.
+func closedAs(l rest.LockBody) string {
+	var closed []string
+	if l.ClosedFor > 0 {
+		closed = append(closed, "closed for "+tenths(l.ClosedFor))
+	}
+	if l.ClaimOnly > 0 {
+		closed = append(closed, "claim-only for "+tenths(l.ClaimOnly))
+	}
+	return cmp.Or(strings.Join(closed, ", "), "-")
+}
+
+// gradeAs says in a column of what grade a lease is.
+func gradeAs(h rest.HolderBody) string {
+	if h.RideThrough != nil {
+		return h.Grade + ", may ride " + tenths(*h.RideThrough)
+	}
+	return h.Grade
 }
 
 // clip leaves of a value what a column has room for; "pawl show" has it all.
@@ -99,6 +121,9 @@ func heldAs(l rest.LockBody, h rest.HolderBody) string {
 	}
 	if h.Breaking {
 		held += ", breaking"
+	}
+	if l.ClaimOnly > 0 {
+		held += ", claim-only for " + tenths(l.ClaimOnly)
 	}
 	return held
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -17,7 +18,10 @@ import (
 )
 
 // runFlags are the flags of run and elect.
-type runFlags struct{ runner.Options }
+type runFlags struct {
+	runner.Options
+	claims, claimFiles []string // DSNs, and files that hold one
+}
 
 func newRun() *cobra.Command {
 	var v runFlags
@@ -42,6 +46,13 @@ its TTL. The command is ended in the same way when no server answers for more th
 about 0.6 of the TTL, and when its holder is asked to let go ("pawl break"). A
 command that hangs keeps its lease for as long as it hangs, but for --max-hold.
 
+With --claim DSN, --claim-file or $PAWL_CLAIM run claims the guard of a database
+("pawl guard claim") for the command before it starts, with the same databases and
+codes. --claims says that the command claims by itself before it acts. What claims may
+have --ride-through MAX: when no server answers, the command is not ended but goes on,
+for MAX at most, until a server or the guard says that somebody else has the name. What
+it does that goes through no guard may then happen twice.
+
 While it waits for its turn run says for whom, and asks servers that cannot be
 reached again, for 10s at most; -n does not.
 
@@ -49,11 +60,13 @@ Exit codes: the command's; when signal n ended it, or the wait, run dies of that
 signal, too (a shell shows 128+n); 64 invalid usage, 69 no server reachable, 70 the
 lease was lost, given up as asked or held for --max-hold (whatever the command's
 own), 75 not acquired (or --conflict-exit-code), 77 not allowed, 126 the command cannot be run, 127 there
-is none. --status-fd tells whose code it is.`,
+is none; when a guard cannot be claimed, that of "pawl guard claim". --status-fd
+tells whose code it is.`,
 		Example: `  pawl run nightly -- ./report.sh                   wait for the turn
   pawl run nightly -n -E 0 -- ./report.sh           skip it when somebody else is at it
   pawl run gpu --slots 4 -- sh -c 'CUDA_VISIBLE_DEVICES=$((PAWL_SLOT-1)) ./train'
   pawl run leader/billing --ttl 30s -k 10s -- ./billing --serve
+  pawl run billing --claim sqlite:./ledger.db --ride-through 1h -- ./billing
   pawl run deploy -w 5m -- sh -c 'deploy --token "$PAWL_FENCE"'`,
 	}
 	f := cmd.Flags()
@@ -76,6 +89,8 @@ func (v *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&v.Signal, "signal", "TERM", "signal that asks the command to end")
 	f.StringVar(&v.Label, "label", "", "what others see of the holder (default host and process)")
 	f.IntVarP(&v.Conflict, "conflict-exit-code", "E", supervise.CodeNotAcquired, "exit code when the lease is not acquired")
+	f.StringArrayVar(&v.claims, "claim", nil, "claim the guard of this database before the command starts; may be given again; $"+claimEnv+" when neither this nor --claim-file is given")
+	f.StringArrayVar(&v.claimFiles, "claim-file", nil, "file that holds the DSN of such a database")
 	f.Var(&v.Contain, "contain", "how the command's descendants are found")
 	f.IntVar(&v.StatusFD, "status-fd", -1, "file descriptor that gets one line of JSON about the end")
 	f.BoolVar(&v.JSON, "json", false, "what "+cmd.Name()+" itself has to say goes to the standard error as lines of JSON")
@@ -116,6 +131,9 @@ func (v *runFlags) validate(cmd *cobra.Command, args []string) error {
 	if err := checkAcquire(cmd, args[:1], flags.Duration{Value: v.TTL.Value, Given: true}, v.Wait, v.Label, ""); err != nil {
 		return err
 	}
+	if err := v.resolveClaims(cmd); err != nil {
+		return err
+	}
 	if err := v.Mode.Check(cmd); err != nil {
 		return err
 	}
@@ -148,6 +166,31 @@ func (v *runFlags) validate(cmd *cobra.Command, args []string) error {
 	if v.Label == "" && !cmd.Flags().Changed("label") {
 		v.Label = fmt.Sprintf("%s pid %d", client.HostLabel(), os.Getpid())
 	}
+	return nil
+}
+
+// claimEnv names the database whose guard is claimed.
+const claimEnv = "PAWL_CLAIM"
+
+// resolveClaims finds out which guards are to be claimed.
+func (v *runFlags) resolveClaims(cmd *cobra.Command) error {
+	for _, dsn := range v.claims {
+		v.Databases = append(v.Databases, runner.Database{DSN: dsn, From: "--claim"})
+	}
+	for _, path := range v.claimFiles {
+		dsn, err := flags.ReadSecret(path)
+		if err != nil {
+			return exit.Usage(cmd, "--claim-file: %v", err)
+		}
+		v.Databases = append(v.Databases, runner.Database{DSN: strings.TrimSpace(dsn), From: path})
+	}
+	if dsn := os.Getenv(claimEnv); dsn != "" && len(v.Databases) == 0 {
+		v.Databases = []runner.Database{{DSN: dsn, From: claimEnv}}
+	}
+	if n := len(v.Databases); n > runner.DatabasesMax {
+		return exit.Usage(cmd, "%d databases are to be claimed; expected at most %d", n, runner.DatabasesMax)
+	}
+	v.Mode.Claims = v.Mode.Claims || len(v.Databases) > 0
 	return nil
 }
 

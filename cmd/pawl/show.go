@@ -23,7 +23,11 @@ func newShow() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show who holds a name and who waits for it",
 		Long: `Show prints the holders of a name, with the tokens that "pawl break" asks for, the
-value of the first of them, and the queue in its order.
+grade of each lease, the value of the first of them, and the queue in its order.
+
+The grade is the holder's own word of what stands between it and the resource when
+it is late: claimed (a guard, which it claims before it acts), delayed (a
+lock-delay) or advisory (the lease alone).
 
 ` + exit.AskHelp,
 		Example: `  pawl show orders/7`,
@@ -54,6 +58,15 @@ value of the first of them, and the queue in its order.
 	return cmd
 }
 
+// gradeLine says what stands between a holder that is late and the resource.
+func gradeLine(h rest.HolderBody) string {
+	line := "grade: " + h.Grade
+	if h.RideThrough != nil {
+		line += fmt.Sprintf("; may ride through an outage for %v", time.Duration(*h.RideThrough))
+	}
+	return line
+}
+
 // showLines tells all there is to know of a name.
 func showLines(l rest.LockBody) []string {
 	var lines []string
@@ -66,14 +79,18 @@ func showLines(l rest.LockBody) []string {
 		if l.Slots > 0 {
 			what = fmt.Sprintf("slot %d", h.Slot)
 		}
-		lines = append(lines, what+" is "+output.Holder(h))
+		lines = append(lines, what+" is "+output.Holder(h), "  "+gradeLine(h))
+	}
+	if l.ClaimOnly > 0 {
+		lines = append(lines, fmt.Sprintf("%s is claim-only for %v: a lease that rides through outages ended unreleased, and its holder "+
+			"may be going on; acquires that do not claim wait", name, time.Duration(l.ClaimOnly)))
 	}
 	switch {
 	case l.ClosedFor > 0 && len(l.Holders) > 0:
 		lines = append(lines, fmt.Sprintf("%s is closed to others for %v", name, time.Duration(l.ClosedFor)))
 	case l.ClosedFor > 0:
 		lines = append(lines, fmt.Sprintf("%s is closed for %v: its lease ended without its holder's doing", name, time.Duration(l.ClosedFor)))
-	case len(l.Holders) == 0:
+	case len(l.Holders) == 0 && l.ClaimOnly == 0:
 		lines = append(lines, name+" is free")
 	}
 	if len(l.Value) > 0 {

@@ -63,13 +63,15 @@ func roleOf(a *linkpb.StatusResponse) string {
 func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 	number := func(n int64) rest.Number { return rest.Number(max(n, 0)) }
 	return rest.StatusBody{
-		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
+		Drill: rest.DrillOf(time.Duration(a.GetDrillNano())),
+		Cell:  a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
 		ActiveLink: a.GetActiveLink(), ActiveHTTP: a.GetActiveHttp(), ActiveTTL: rest.Duration(a.GetActiveTtlNano()),
 		Counter: rest.Number(a.GetToken()), CounterAhead: rest.Duration(a.GetCounterAheadNano()),
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
 		Store: a.GetStore(), Batch: rest.Number(a.GetBatch()),
 		StoreUsed: number(a.GetStoreUsedBytes()), StoreQuota: number(a.GetStoreQuotaBytes()), DiskFree: number(a.GetDiskFreeBytes()),
 		StoreHistory: number(a.GetStoreHistory()), StoreWarning: a.GetStoreWarning(),
+		Followed: rest.Number(a.GetFollowed()), Behind: rest.Duration(a.GetBehindNano()),
 		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Version: a.GetVersion(),
 		TLS: a.GetTls(), Auth: a.GetAuth(), Partial: a.GetPartial(),
 	}
@@ -84,6 +86,10 @@ func statusRows(s rest.StatusBody) [][]string {
 		{"cell", output.Text(s.Cell)},
 		{"active server", output.Text(s.ActiveLink) + " (answers)"},
 		{"epoch", strconv.FormatUint(uint64(s.Epoch), 10)},
+	}
+	if s.Drill != nil {
+		rows = append(rows, []string{"DRILL", fmt.Sprintf("the cell answers as one that lost its quorum for %v more; what follows is from before",
+			output.Duration(time.Duration(*s.Drill)))})
 	}
 	if s.Partial {
 		return append(rows, []string{"version", output.Text(s.Version)}, secured,
@@ -117,6 +123,9 @@ func standbyRows(s rest.StatusBody, secured []string) [][]string {
 	if s.Role != cell.RoleStandby {
 		active, does = "-", "it waits for its turn, and knows of no active server"
 	}
+	if s.Followed > 0 {
+		does += fmt.Sprintf("; it has read the log up to batch %d, %v ago", s.Followed, time.Duration(s.Behind).Round(time.Millisecond))
+	}
 	rows := [][]string{{"cell", output.Text(s.Cell)}, {"active server", active}, {"this server", does}}
 	for _, unknown := range []string{"epoch", "token counter", "sessions", "leases", "waiters"} {
 		rows = append(rows, []string{unknown, "-"})
@@ -124,6 +133,9 @@ func standbyRows(s rest.StatusBody, secured []string) [][]string {
 	rows = append(rows, []string{"store", output.Text(s.Store)}, []string{"version", output.Text(s.Version)}, secured)
 	if s.StoreWarning != "" {
 		rows = append(rows, []string{"WARNING", s.StoreWarning})
+	}
+	if s.RolledBack {
+		rows = append(rows, []string{"WARNING", "store_rolled_back: the log lost acknowledged grants"})
 	}
 	return rows
 }

@@ -39,6 +39,11 @@ const (
 	checkThenAct       fault = "another operation comes between check and write"
 	bareError          fault = "stale without a StaleError"
 	wrongSeen          fault = "the error names a mark that was not seen"
+	seenOfOwnCell      fault = "the cell of a mark is taken for granted"
+	nothingIsError     fault = "a resource without a mark is an error"
+	seenLater          fault = "a mark is seen after the next claim"
+	seenWithoutEnd     fault = "a mark is read under a context that has ended"
+	seenHidesEnd       fault = "a context that has ended is any error"
 
 	leapsGaps       fault = "an offset leaps over a gap"
 	stepsTwice      fault = "an offset is moved again"
@@ -65,6 +70,7 @@ type memory struct {
 
 	mu     sync.Mutex
 	states map[string]guard.State
+	before map[string]guard.State // the last but one of each
 	lists  map[string][]string
 	seqs   map[[2]string]uint64
 	lose   *bool
@@ -72,7 +78,7 @@ type memory struct {
 }
 
 func newMemory(f fault) *memory {
-	return &memory{fault: f, states: map[string]guard.State{}, lists: map[string][]string{}, seqs: map[[2]string]uint64{}}
+	return &memory{fault: f, states: map[string]guard.State{}, before: map[string]guard.State{}, lists: map[string][]string{}, seqs: map[[2]string]uint64{}}
 }
 
 func (m *memory) resource() Resource {
@@ -97,10 +103,23 @@ func (m *memory) read(_ context.Context, resource string) ([]string, error) {
 	return slices.Clone(m.lists[resource]), nil
 }
 
-func (m *memory) seen(_ context.Context, resource string) (guard.State, error) {
+func (m *memory) seen(ctx context.Context, resource string) (guard.State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.states[m.line(resource)], nil
+	s := m.states[m.line(resource)]
+	switch {
+	case ctx.Err() != nil && m.fault == seenHidesEnd:
+		return guard.State{}, errOther
+	case ctx.Err() != nil && m.fault != seenWithoutEnd:
+		return guard.State{}, ctx.Err()
+	case s.Seen == 0 && m.fault == nothingIsError:
+		return guard.State{}, errOther
+	case s.Seen != 0 && m.fault == seenOfOwnCell:
+		s.Cell = cell
+	case m.fault == seenLater:
+		s = m.before[resource]
+	}
+	return s, nil
 }
 
 func (m *memory) line(resource string) string {
@@ -160,6 +179,7 @@ func (m *memory) judged(f guard.Fence, text string, claim bool) error {
 		return err
 	}
 	if err == nil {
+		m.before[line] = m.states[line]
 		m.states[line] = next
 	}
 	if !claim {

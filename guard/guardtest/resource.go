@@ -21,7 +21,7 @@ type Resource struct {
 	// any guard.
 	Read func(ctx context.Context, resource string) ([]string, error)
 	// Seen returns the mark of a resource (Cell and Seen), the zero State when
-	// it has none.
+	// it has none, as of a [guard.Seer].
 	Seen func(ctx context.Context, resource string) (guard.State, error)
 
 	// Begin does all of an Append but the commit; nil where the resource has no
@@ -98,6 +98,9 @@ var rules = []rule{
 	{"another cell is refused", nil, foreignRefused},
 	{"tokens are compared as whole numbers", nil, tokensAreNumbers},
 	{"resources are apart", nil, resourcesApart},
+	{"a mark is seen", nil, markSeen},
+	{"a mark is seen when its claim has returned", nil, markSeenAtOnce},
+	{"a context that ends before the mark is read", nil, seenEnds},
 	{"an open transaction of an old holder", func(r Resource) bool { return r.Begin != nil }, openTransaction},
 	{"one holder side by side", func(r Resource) bool { return r.SideBySide }, sideBySide},
 	{"an offset moves in turn", keepsOffsets, offsetsInTurn},

@@ -21,7 +21,10 @@ type Guard struct {
 	wait      *time.Duration
 }
 
-var _ guard.Claimer = Guard{}
+var (
+	_ guard.Claimer = Guard{}
+	_ guard.Seer    = Guard{}
+)
 
 // New returns the guard of the database behind pool, which it neither opens nor closes.
 // It sends statements in the pool's exec mode. So behind a pooler such as pgbouncer set
@@ -83,7 +86,7 @@ func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
 }
 
 // Seen returns the cell and the highest token that the database has committed
-// for a resource; the zero State when it has seen none.
+// for a resource, see [guard.Seer]; the zero State when it has seen none.
 func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
 	var cell string
 	var token int64

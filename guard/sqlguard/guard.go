@@ -25,7 +25,10 @@ type Guard struct {
 	dialect Dialect
 }
 
-var _ guard.Claimer = Guard{}
+var (
+	_ guard.Claimer = Guard{}
+	_ guard.Seer    = Guard{}
+)
 
 // New returns the guard of db, which it neither opens nor closes.
 func New(db *sql.DB, d Dialect) Guard { return Guard{db: db, dialect: d} }
@@ -91,16 +94,34 @@ func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
 }
 
 // Seen returns the cell and the highest token that the database has committed
-// for a resource; the zero State when it has seen none.
+// for a resource, see [guard.Seer]; the zero State when it has seen none.
+//
+// It returns when ctx ends. A driver that waits for a lock of another transaction does
+// not hear of that: the query that was given up keeps a connection for the rest of the
+// driver's busy timeout.
 func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
-	s, err := g.seen(ctx, g.db, resource)
-	if errors.Is(err, sql.ErrNoRows) {
+	type answer struct {
+		state guard.State
+		err   error
+	}
+	told := make(chan answer, 1)
+	go func() {
+		s, err := g.seen(ctx, g.db, resource)
+		told <- answer{s, err}
+	}()
+	var a answer
+	select {
+	case a = <-told:
+	case <-ctx.Done():
+		a.err = ctx.Err()
+	}
+	switch {
+	case errors.Is(a.err, sql.ErrNoRows):
 		return guard.State{}, nil
+	case a.err != nil:
+		return guard.State{}, g.failed(ctx, "read the mark", a.err)
 	}
-	if err != nil {
-		return guard.State{}, g.failed(ctx, "read the mark", err)
-	}
-	return s, nil
+	return a.state, nil
 }
 
 // querier is what a *sql.DB and a *sql.Tx have in common here.

@@ -24,12 +24,11 @@ const (
 	RequestIDMax = 128
 	// NamesMax bounds the names of one lease, duplicates removed, SlotsMax the
 	// slots of a name, ValueMax a holder's value in bytes, LockDelayMax a
-	// lock-delay.
-	NamesMax     = 64
-	SlotsMax     = 10_000
-	ValueMax     = 64 << 10
-	LockDelayMax = time.Hour
-	// RideThroughMax bounds how long a lease may ride through an outage.
+	// lock-delay, RideThroughMax how long a lease may go on without an answer.
+	NamesMax       = 64
+	SlotsMax       = 10_000
+	ValueMax       = 64 << 10
+	LockDelayMax   = time.Hour
 	RideThroughMax = 24 * time.Hour
 	// PlaceKept is how long the place of a request without a stream is kept when its
 	// connection has ended, if it has a request id.
@@ -52,6 +51,8 @@ const (
 	NamedMax = 1 << 13
 	// FeaturesMax bounds the features that a greeting names.
 	FeaturesMax = 64
+	// DrillMax bounds the outage of a drill.
+	DrillMax = time.Hour
 	// IdentityShare is the part of the cell's limits that one identity with a name
 	// may take up: one in so many.
 	IdentityShare = 2
@@ -68,8 +69,8 @@ type Limits struct {
 	ValueBytes int
 	// TextBytes bounds the names and labels of all holders and waiters together.
 	TextBytes int
-	// Closed bounds the names that a lock-delay keeps closed, or that one would if
-	// their holders went now.
+	// Closed bounds the names that a lock-delay or the end of a rider keeps closed, or
+	// that one would if their holders went now. One that both close counts twice.
 	Closed int
 	// Observed bounds the names that one session observes, Observers those that all
 	// of them do, a name counted for each.
@@ -172,24 +173,42 @@ func ValidLockDelay(d time.Duration) error {
 	return nil
 }
 
-// ValidRide tells what is wrong with an acquire that rides through outages for as long as
-// d; 0: it does not ride, and nothing is wrong.
-//
-// Only what claims may ride, since the guard alone stops it. Shared leases do not fence
-// each other. A lease of several names could be overtaken at one of them and go on at
-// another.
-func ValidRide(d time.Duration, claims, shared bool, names int) error {
-	switch {
-	case d == 0:
-		return nil
-	case d < 0 || d > RideThroughMax:
+// ValidDrill tells what is wrong with how long the outage of a drill lasts.
+func ValidDrill(d time.Duration) error {
+	if d <= 0 || d > DrillMax {
+		return fmt.Errorf("the outage lasts %v; above 0 and at most 1h was expected", d)
+	}
+	return nil
+}
+
+// ValidRideThrough tells what is wrong with the time for which a lease goes on without
+// an answer.
+func ValidRideThrough(d time.Duration) error {
+	if d <= 0 || d > RideThroughMax {
 		return fmt.Errorf("the ride-through is %v; more than 0 and at most 24h was expected", d)
+	}
+	return nil
+}
+
+// ValidRide tells what is wrong with an acquire of so many different names that asks for
+// a ride-through; 0: it asks for none. Only what claims may ride, since the guard alone
+// stops it. Shared leases do not fence each other, and a lease of several names could be
+// overtaken at one of them and go on at another.
+func ValidRide(claims, shared bool, names int, rideThrough time.Duration) error {
+	if rideThrough == 0 {
+		return nil
+	}
+	if err := ValidRideThrough(rideThrough); err != nil {
+		return err
+	}
+	switch {
 	case !claims:
-		return errors.New("a ride-through without a claim; a lease that rides must claim its guards, which alone stop it")
+		return errors.New("a ride-through was asked for by an acquire that does not claim; " +
+			"one that claims its guards before it acts was expected")
 	case shared:
-		return errors.New("a ride-through of a shared lease; an exclusive lease or a slot was expected")
+		return errors.New("a ride-through was asked for with a shared lease; an exclusive one or one of slots was expected")
 	case names != 1:
-		return fmt.Errorf("a ride-through of %d names; one name was expected", names)
+		return fmt.Errorf("a ride-through was asked for with %d names; 1 was expected", names)
 	}
 	return nil
 }

@@ -68,6 +68,10 @@ type AcquireRequest struct {
 	Slots     uint32
 	Value     []byte
 	LockDelay time.Duration
+	// Claims: the holder claims its guards before it acts. RideThrough is how long it may
+	// go on without an answer; 0: to its deadline.
+	Claims      bool
+	RideThrough time.Duration
 	// Session that the lease belongs to, or empty: one of its own with
 	// TTL (0: locktable.TTLDefault).
 	Session string
@@ -127,6 +131,8 @@ type Hello struct {
 	// Cell and Highest are what the client has seen.
 	Cell    string
 	Highest guard.Token
+	// Riding is for how long leases of the session have been riding; 0: none rides.
+	Riding time.Duration
 }
 
 // Message is what a stream's client said at once. The stream fills in what
@@ -158,19 +164,31 @@ func (m *Message) renews() bool {
 // Status is the state of the cell as operators see it. All of it is durable.
 type Status struct {
 	Info
+	// Followed is the last batch that this standby has read of the active server's log,
+	// Behind how long ago the read began that came to its end last; 0: it follows none,
+	// or has not come to the end yet.
+	Followed uint64
+	Behind   time.Duration
 	// Token is the counter, Ahead how far it stands ahead of the wall clock
 	// (negative: behind).
 	Token                     guard.Token
 	Ahead                     time.Duration
 	Sessions, Leases, Waiters int
-	Batch                     uint64
-	Usage                     store.Usage
+	// ByGrade parts the leases, Riders counts those that may ride, and ClaimOnly the names
+	// that are closed to acquires that do not claim.
+	ByGrade           locktable.ByGrade
+	Riders, ClaimOnly int
+	Batch             uint64
+	Usage             store.Usage
 	// Tight: acquires are refused for want of room.
 	Tight bool
 	// RolledBack: a token was told that a lost log had granted, or this server found
 	// the store without the cell that it had served.
 	RolledBack bool
-	// Partial: all but Info was left out, since the caller may not see it. The
-	// cell itself leaves nothing out.
+	// Drill is how long the outage of a drill goes on; 0: none is held. The rest is as it
+	// was when that began: nothing newer is durable.
+	Drill time.Duration
+	// Partial: all but Info and Drill was left out, since the caller may not see it.
+	// The cell itself leaves nothing out.
 	Partial bool
 }

@@ -39,8 +39,8 @@ func TestBreakIsReportedAndLogged(t *testing.T) {
 		}
 		b := locktable.Break{Name: "orders/7", Token: l.Granted.Token, Reason: "host is retired"}
 		ops := cell.As(t.Context(), "ops")
-		if ended, err := s.Break(ops, b); ended || err != nil {
-			t.Fatalf("break: ended %t, %v", ended, err)
+		if broken, err := s.Break(ops, b); broken.Ended || err != nil {
+			t.Fatalf("break: %+v, %v", broken, err)
 		}
 		if r, err := s.RenewLease(t.Context(), l.ID, 0); err != nil || !r.Breaking || r.Reason != b.Reason || r.Session != l.Session {
 			t.Errorf("while breaking a renewal answers %+v, %v", r, err)

@@ -62,6 +62,9 @@ type Cell struct {
 	streams map[*Stream]struct{}
 	calls   map[*call]struct{}
 
+	// following is how far this standby has read the log; nil: it follows none.
+	following atomic.Pointer[Following]
+
 	standby     standbyWait
 	activeQuery activeQuery
 }
@@ -73,6 +76,10 @@ type tenure struct {
 	cell   string
 	counts atomic.Pointer[published]
 	traces traces
+	outage *outage
+	// drill that is held; nil: none. over is closed when the tenure is.
+	drill atomic.Pointer[Drill]
+	over  chan struct{}
 }
 
 // published is the durable state, as status and metrics may show it.

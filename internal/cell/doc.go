@@ -21,6 +21,8 @@
 //     never wait behind acquires.
 //   - A sender that is faster than the cell blocks itself: a stream, and an
 //     identity on all its streams and calls.
+//   - While it stands by, it reads the log of the active server, and a take-over reads
+//     what is new alone (follow.go).
 //   - A renewal that comes alone waits for others to share its Confirm: 50 ms at
 //     most, and not at all where the TTL is under 10 s.
 //
@@ -30,5 +32,7 @@
 //
 // The decisions are package step's, which is pure. The loop that waits is in
 // serve_tenure.go, run.go and append.go. An acquire that asks for it is followed
-// (trace.go); it is decided and answered as every other.
+// (trace.go); it is decided and answered as every other. A drill is an outage that is made
+// between the loop and its store (outage.go, drill.go), so that all above it does what it
+// does when the store is silent.
 package cell

@@ -29,7 +29,7 @@ const (
 type loop struct {
 	cell  *Cell
 	core  *step.Core
-	store store.Tenure
+	store *outage
 	clock clock.Clock
 
 	tenure    *tenure
@@ -67,11 +67,15 @@ func (l *loop) serve(ctx context.Context) error {
 	l.hints = make(chan error, 1)
 	l.tenure = &tenure{
 		intake: newIntake(), secret: l.core.Table().Secret(), cell: l.core.Table().Cell(),
+		outage: l.store, over: make(chan struct{}),
 	}
 	l.tenure.counts.Store(&published{Counts: l.core.Table().Counts(), batch: l.core.Durable()})
 	l.cell.begin(l.tenure, l.core.Epoch())
 	err := l.turn(ctx, work)
 	clean := ctx.Err() != nil && !final(err)
+	// A drill ends with its tenure, and what it kept waiting may land.
+	close(l.tenure.over)
+	l.store.end()
 	l.tenure.intake.close()
 	if clean {
 		l.drain(work)

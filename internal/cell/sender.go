@@ -22,7 +22,7 @@ type Sender struct {
 func (s Sender) Attach(h *Hello, opens bool) locktable.Attach {
 	a := locktable.Attach{
 		Ref: s.Ref, Generation: s.Generation, TTL: h.TTL, Label: h.Label, Identity: s.Identity,
-		Held: h.Held, Wanted: h.Wanted, Next: h.Next, Cell: h.Cell, Highest: h.Highest,
+		Held: h.Held, Wanted: h.Wanted, Next: h.Next, Cell: h.Cell, Highest: h.Highest, Riding: h.Riding,
 	}
 	if opens {
 		a.New, a.TTL = s.Session, cmp.Or(a.TTL, bounds.TTLDefault)

@@ -17,6 +17,9 @@ type Stats struct {
 	Checked, Left atomic.Uint64
 	// Sessions that were opened, and streams told that theirs has ended.
 	Opened, Closed atomic.Uint64
+	// Rides counts those of which clients told when their sessions returned, and Ridden
+	// how long they lasted together, in nanoseconds.
+	Rides, Ridden atomic.Uint64
 	// Batches that landed, the events in them and their bytes.
 	Batches, Events, Bytes atomic.Uint64
 	Confirms               atomic.Uint64
@@ -75,7 +78,13 @@ func (s *Stats) count(a locktable.Answer) {
 		s.Renewed.Add(1)
 	case locktable.Refused:
 		s.Refused.Add(1)
-	case locktable.Attached, locktable.Opened:
+	case locktable.Attached:
+		s.Opened.Add(1)
+		s.Ridden.Add(uint64(a.Rode))
+		if a.Ride {
+			s.Rides.Add(1)
+		}
+	case locktable.Opened:
 		s.Opened.Add(1)
 	case locktable.Closed:
 		s.Closed.Add(1)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/bounds"
@@ -75,7 +76,7 @@ func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed,
 // CloseSession ends a session and all its leases.
 func (c *Cell) CloseSession(ctx context.Context, session string) error {
 	return c.end(ctx, "session", session, func(ref locktable.Ref, id locktable.ID) locktable.Command {
-		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx)}
+		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx), GivenUp: true}
 	})
 }
 
@@ -132,7 +133,7 @@ func (c *Cell) List(ctx context.Context, l locktable.List) (locktable.Page, erro
 }
 
 // Break asks the holder to let go, or ends its lease at once.
-func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
+func (c *Cell) Break(ctx context.Context, b locktable.Break) (locktable.Broken, error) {
 	b.Identity = callerOf(ctx)
 	x := newCall()
 	x.late = func(a locktable.Answer) { c.logBreak(b, a) }
@@ -141,10 +142,10 @@ func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err er
 		return b
 	})
 	if err != nil {
-		return false, err
+		return locktable.Broken{}, err
 	}
 	c.logBreak(b, a)
-	return a.(locktable.Broken).Ended, nil
+	return a.(locktable.Broken), nil
 }
 
 // logBreak writes down a break, which is durable by the time of its answer,
@@ -152,12 +153,13 @@ func (c *Cell) Break(ctx context.Context, b locktable.Break) (ended bool, err er
 func (c *Cell) logBreak(b locktable.Break, a locktable.Answer) {
 	if done, ok := a.(locktable.Broken); ok {
 		c.o.Logger.Info("break", "name", b.Name, "token", uint64(b.Token), "ended", done.Ended,
-			"reason", b.Reason, "identity", b.Identity, "holder", done.Handle)
+			"reason", b.Reason, "identity", b.Identity, "holder", done.Handle, "rides_on", done.RidesOn)
 	}
 }
 
 // Status describes the cell. A server that is not the active one answers from
-// what it knows, and says so.
+// what it knows, and says so. During the outage of a drill nothing can be confirmed, and
+// it shows what was durable before.
 func (c *Cell) Status(ctx context.Context) (Status, error) {
 	s := Status{Info: c.Info(), Usage: *c.usage.Load(), RolledBack: c.rolledBack.Load()}
 	s.Tight = s.Usage.Tight()
@@ -170,13 +172,19 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 		if n, err := c.queryActive(asking); err == nil {
 			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
 		}
+		if f, behind, ok := c.Following(); ok {
+			s.Followed, s.Behind = f.Batch, behind
+		}
 		return s, nil
 	}
-	if _, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command { return locktable.Ping{Ref: ref} }); err != nil {
-		return s, err
+	if s.Drill = t.drill.Load().Left(); s.Drill == 0 {
+		if _, err := c.ask(ctx, func(ref locktable.Ref) locktable.Command { return locktable.Ping{Ref: ref} }); err != nil {
+			return s, err
+		}
 	}
 	p := t.counts.Load()
 	s.Token, s.Sessions, s.Leases, s.Waiters, s.Batch = p.Counter, p.Sessions, p.Leases, p.Waiters, p.batch
+	s.ByGrade, s.Riders, s.ClaimOnly = p.ByGrade, p.Riders, p.ClaimOnly
 	ahead := int64(p.Counter) - int64(locktable.CounterLimit(c.o.Clock.Wall()))
 	s.Ahead = time.Duration(float64(ahead) / (1 << 20) * float64(time.Second))
 	return s, nil
@@ -307,7 +315,8 @@ func (c *Cell) acquire(ctx context.Context, r AcquireRequest) (Lease, error) {
 // will have. ok is false when the session's id cannot be one.
 func (r *AcquireRequest) command(cell, identity string) (id secretID, a locktable.Acquire, ok bool) {
 	a = locktable.Acquire{
-		Names: r.Names, Mode: r.Mode, Slots: r.Slots, Value: r.Value, LockDelay: r.LockDelay, Label: r.Label, Try: r.Wait == 0, Identity: identity,
+		Names: r.Names, Mode: r.Mode, Slots: r.Slots, Value: r.Value, LockDelay: r.LockDelay, Claims: r.Claims,
+		RideThrough: r.RideThrough, Label: r.Label, Try: r.Wait == 0, Identity: identity,
 	}
 	if id = drawID(); r.RequestID != "" {
 		a.RequestKey = requestKey(identity, r.RequestID)
@@ -397,8 +406,22 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 	no := locktable.Refused{Reason: locktable.Held, Message: "not granted within " + r.Wait.String()}
 	for _, name := range r.Names {
 		p, err := c.List(ctx, locktable.List{Name: name, WithoutQueue: true})
-		if err == nil && len(p.Locks) == 1 && len(p.Locks[0].Holders) > 0 {
-			no.Name, no.Holder = name, &p.Locks[0].Holders[0]
+		if err != nil || len(p.Locks) == 0 {
+			continue
+		}
+		l := p.Locks[0]
+		claimOnly := l.ClaimOnlyFor > 0 && !r.Claims
+		if len(l.Holders) > 0 {
+			no.Name, no.Holder = name, &l.Holders[0]
+		}
+		if claimOnly {
+			no.Name, no.ClaimOnly = name, l.ClaimOnlyFor
+			no.Message += locktable.AlsoClosed + locktable.ClaimOnlyText(l.ClaimOnlyFor)
+			if no.Holder == nil {
+				no.Message = fmt.Sprintf("not granted within %v: %q is %s", r.Wait, name, locktable.ClaimOnlyText(l.ClaimOnlyFor))
+			}
+		}
+		if no.Name != "" {
 			break
 		}
 	}

@@ -18,7 +18,10 @@ import (
 // Every call, by callers with one right below a prefix, with all or with none: a
 // call that is added needs its row.
 func TestEveryCallByEveryRight(t *testing.T) {
-	const free = access.Right(255) // needs none
+	const (
+		free       = access.Right(255) // needs none
+		everywhere = access.Right(254) // needs admin of all names
+	)
 	rights := map[string][]access.Right{
 		"none": nil, "reader": {access.Read}, "holder": {access.Hold}, "breaker": {access.Break}, "chief": {access.Admin},
 	}
@@ -84,6 +87,10 @@ func TestEveryCallByEveryRight(t *testing.T) {
 				_, err := c.Break(ctx, &linkpb.BreakRequest{Name: prefix + "held", Token: held[prefix+"held"].Token, Reason: "r"})
 				return err
 			}},
+			"Drill": {everywhere, false, false, func(ctx context.Context, _ string) error {
+				_, err := c.Drill(ctx, &linkpb.DrillRequest{ForNano: 1})
+				return err
+			}},
 			"Status": {free, false, false, func(ctx context.Context, _ string) error {
 				_, err := c.Status(ctx, &linkpb.StatusRequest{})
 				return err
@@ -97,7 +104,7 @@ func TestEveryCallByEveryRight(t *testing.T) {
 		}
 		for method, row := range rows {
 			for who, has := range rights {
-				may := row.needs == free || slices.Contains(has, row.needs) || slices.Contains(has, access.Admin)
+				may := row.needs == free || row.needs != everywhere && (slices.Contains(has, row.needs) || slices.Contains(has, access.Admin))
 				for _, prefix := range []string{"a/", "b/"} {
 					expected := codes.OK
 					switch {

@@ -54,6 +54,7 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Slots:     r.Slots,
 		Value:     r.Value,
 		LockDelay: time.Duration(r.LockDelayNano),
+		Claims:    r.Claims,
 		Session:   r.Session,
 		TTL:       time.Duration(r.TtlNano),
 		Wait:      time.Duration(r.WaitNano),
@@ -61,6 +62,8 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		RequestID: r.RequestId,
 		Traced:    r.Trace,
 		Received:  received,
+
+		RideThrough: time.Duration(r.RideThroughNano),
 	})
 	if err != nil {
 		return nil, s.failed(err)
@@ -122,13 +125,13 @@ func (s *Server) List(ctx context.Context, r *linkpb.ListRequest) (*linkpb.ListR
 
 // Break asks a holder to let go, or ends its lease.
 func (s *Server) Break(ctx context.Context, r *linkpb.BreakRequest) (*linkpb.BreakResponse, error) {
-	ended, err := s.service.Break(s.presenting(ctx), locktable.Break{
+	broken, err := s.service.Break(s.presenting(ctx), locktable.Break{
 		Name: r.Name, Token: guard.Token(r.Token), Reason: r.Reason, Now: r.Now,
 	})
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	return &linkpb.BreakResponse{Ended: ended}, nil
+	return &linkpb.BreakResponse{Ended: broken.Ended, RidesOnNano: int64(broken.RidesOn)}, nil
 }
 
 // Status shows the cell's state, on a standby too.
@@ -163,7 +166,38 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		Auth:             !s.o.Gate.Open(),
 		Partial:          st.Partial,
 		Role:             st.Role(),
+		DrillNano:        int64(st.Drill),
+		Followed:         st.Followed,
+		BehindNano:       int64(st.Behind),
 	}, nil
+}
+
+// Drill has the cell answer as one that has lost its quorum, and tells who did not live
+// through it.
+func (s *Server) Drill(ctx context.Context, r *linkpb.DrillRequest) (*linkpb.DrillResponse, error) {
+	report, err := s.service.Drill(s.presenting(ctx), time.Duration(r.ForNano))
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	a := &linkpb.DrillResponse{
+		LastedNano: int64(report.Lasted),
+		Sessions:   uint64(report.Sessions),
+		LostCount:  uint64(report.LostCount),
+		RidesCount: uint64(report.RideCount),
+		Missing:    uint64(report.Missing),
+		Returned:   uint64(report.Returned),
+	}
+	for _, e := range report.Lost {
+		a.Lost = append(a.Lost, &linkpb.DrillLoss{
+			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, Leases: uint64(e.Leases),
+		})
+	}
+	for _, e := range report.Rides {
+		a.Rides = append(a.Rides, &linkpb.DrillRide{
+			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, RodeNano: int64(e.Rode),
+		})
+	}
+	return a, nil
 }
 
 // statusCodes are the gRPC codes of the reasons; the reason itself goes in the

@@ -31,6 +31,9 @@ func (c Acquire) valid() error {
 	if err := bounds.ValidLockDelay(c.LockDelay); err != nil {
 		return err
 	}
+	if err := bounds.ValidRide(c.Claims, c.Mode == Shared, len(c.Names), c.RideThrough); err != nil {
+		return err
+	}
 	if err := bounds.ValidValue(c.Value); err != nil {
 		return err
 	}
@@ -54,6 +57,12 @@ func (c Acquire) fingerprint() uint64 {
 	h.Write(c.Session[:])
 	for _, x := range []uint64{uint64(c.TTL), uint64(c.LockDelay), uint64(c.Mode), uint64(c.Slots)} {
 		binary.LittleEndian.PutUint64(n[:], x)
+		h.Write(n[:])
+	}
+	// Nothing of an acquire that does not claim, so that a repeated request finds what was
+	// granted before there were claims.
+	if c.Claims {
+		binary.LittleEndian.PutUint64(n[:], uint64(c.RideThrough))
 		h.Write(n[:])
 	}
 	return h.Sum64()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // TenuresKept is how many tenures the table remembers, to tell a token that a
@@ -37,7 +38,7 @@ func (t *Table) apply(e *recordpb.Event) error {
 		return t.applyTenure(e)
 	case recordpb.Kind_KIND_FLOOR:
 		return t.raise(guard.Token(e.Token))
-	case recordpb.Kind_KIND_GRANTED:
+	case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER:
 		return t.applyGranted(e)
 	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
 		return t.applyReleased(e)
@@ -54,18 +55,16 @@ func (t *Table) apply(e *recordpb.Event) error {
 	case recordpb.Kind_KIND_COUNTER:
 		return t.raise(guard.Token(e.Token))
 	case recordpb.Kind_KIND_NAME_CLOSED:
-		l := t.lockOf(e.Name, true)
-		t.removeEnded(l)
-		if l.closed == nil {
-			t.shut(l, e.Identity, time.Duration(e.LeftNano))
-		}
-		l.closed.left = time.Duration(e.LeftNano)
+		t.applyClosure(e, false, false)
 		return nil
 	case recordpb.Kind_KIND_NAME_OPENED:
-		l := t.lockOf(e.Name, true)
-		t.removeEnded(l)
-		t.reopen(l)
-		t.forget(l)
+		t.applyClosure(e, false, true)
+		return nil
+	case recordpb.Kind_KIND_NAME_CLAIM_ONLY:
+		t.applyClosure(e, true, false)
+		return nil
+	case recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER:
+		t.applyClosure(e, true, true)
 		return nil
 	case recordpb.Kind_KIND_OUTCOME:
 		t.charge(e.Identity, usage{ids: 1})
@@ -157,12 +156,18 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 		return fmt.Errorf("unknown mode %d: written by a newer version", e.Mode)
 	case len(e.Grants) == 0:
 		return errors.New("a lease of no name")
+	case (e.Kind == recordpb.Kind_KIND_GRANTED_RIDER) != (e.RideThroughNano != 0):
+		return errors.New("a ride-through of a lease that is no rider, or a rider without one")
+	}
+	ride := time.Duration(e.RideThroughNano)
+	if err := bounds.ValidRide(e.Claims, mode == Shared, len(e.Grants), ride); err != nil {
+		return err
 	}
 	if err := t.raise(max(token, t.counter)); err != nil {
 		return err
 	}
 	l := &lease{
-		token: token, session: s, mode: mode, request: e.Request, args: e.Args,
+		token: token, session: s, mode: mode, claims: e.Claims, request: e.Request, args: e.Args,
 		since: e.AtUnixNano, extra: extraOf(e),
 	}
 	for i, g := range e.Grants {
@@ -180,6 +185,7 @@ func (t *Table) applyGranted(e *recordpb.Event) error {
 		t.tenures[n-1].last = token
 	}
 	t.leases[token] = l
+	t.count(l, 1)
 	t.charge(s.identity, l.usage())
 	s.leases.push(l)
 	if l.request != 0 {
@@ -207,13 +213,14 @@ func (m Mode) record() recordpb.Mode {
 }
 
 func extraOf(e *recordpb.Event) *extra {
-	if len(e.Grants) == 1 && e.Slots == 0 && e.Value == nil && e.LockDelayNano == 0 && e.RequestKey == nil &&
-		e.Lease == nil && e.Label == "" {
+	if len(e.Grants) == 1 && e.Slots == 0 && e.Value == nil && e.LockDelayNano == 0 && e.RideThroughNano == 0 &&
+		e.RequestKey == nil && e.Lease == nil && e.Label == "" {
 		return none
 	}
 	return &extra{
 		id: idOf(e.Lease), label: e.Label,
 		slots: e.Slots, value: e.Value, delay: time.Duration(e.LockDelayNano),
+		ride:       time.Duration(e.RideThroughNano),
 		requestKey: idOf(e.RequestKey), salt: e.Salt,
 	}
 }
@@ -238,12 +245,14 @@ func (t *Table) take(l *lease, h hold, slots uint32) error {
 		return errors.New("slots of a lock")
 	case len(k.holders) > 0 && (l.mode == Exclusive || k.holders[0].mode == Exclusive):
 		return fmt.Errorf("it is held under token %d", k.holders[0].token)
+	case k.claimOnly != nil && !l.claims:
+		return errors.New("it is closed to leases that do not claim")
 	}
 	if want := k.fence(l.mode, l.token); h.fence != want && !(l.mode == Shared && at == 0 && h.fence < l.token) {
 		return fmt.Errorf("fence %d where %d was expected", h.fence, want)
 	}
 	if l.mode != Shared {
-		t.reopen(k)
+		t.reopen(k, false)
 	}
 	k.holders = slices.Insert(k.holders, at, l)
 	return nil
@@ -277,6 +286,8 @@ func (t *Table) applyReleased(e *recordpb.Event) error {
 // end makes a session over. Its leases, if any, go on the work list.
 func (t *Table) end(s *session) {
 	delete(t.sessions, s.id)
+	t.roll.remove(s)
+	delete(t.returned, s)
 	t.charge(s.identity, usage{sessions: -1, cancels: -len(s.cancelled), finished: -len(s.done)})
 	s.cancelled, s.done = nil, nil
 	t.due.remove(s.slot)
@@ -287,17 +298,25 @@ func (t *Table) end(s *session) {
 	}
 }
 
-// drop takes a lease out of everything that knows it. Its names are closed for
-// its lock-delay when it ended without its holder's doing.
+// drop takes a lease out of everything that knows it. When it ended without its holder's
+// doing, its names are closed for its lock-delay, and claim-only for as long as its
+// holder may ride.
 func (t *Table) drop(l *lease, forced bool) {
 	s := l.session
 	l.holds(func(h *hold) {
 		k := h.lock
 		k.removeHolder(l)
-		if d := l.extra.delay; d > 0 && (forced || s.expired) {
-			t.shut(k, s.identity, d)
+		if !forced && !s.expired {
+			return
+		}
+		if d := l.extra.delay; d > 0 {
+			t.shut(k, false, s.identity, d)
+		}
+		if d := l.extra.ride; d > 0 {
+			t.shut(k, true, s.identity, d)
 		}
 	})
+	t.count(l, -1)
 	s.leases.remove(l)
 	delete(t.leases, l.token)
 	t.charge(s.identity, l.usage().negative())
@@ -310,28 +329,6 @@ func (t *Table) drop(l *lease, forced bool) {
 	}
 	if key := l.extra.requestKey; key != (ID{}) {
 		t.outcomes.end(key, s.identity, l.args, 0)
-	}
-}
-
-// shut closes a name for what is left of a lock-delay, unless it is closed for
-// longer: how long that is only the time tells, which comes with the next Tick.
-func (t *Table) shut(l *lock, identity string, left time.Duration) {
-	if l.closed == nil {
-		l.contended().closed = &closure{identity: identity}
-		t.charge(identity, usage{closed: 1})
-	}
-	c := l.closed
-	c.left, c.fresh = max(c.left, left), max(c.fresh, left)
-	t.due.remove(l.slot)
-	t.due.add(0, appointment{lock: l})
-}
-
-// reopen ends what is left of a lock-delay.
-func (t *Table) reopen(l *lock) {
-	if l.closed != nil {
-		t.charge(l.closed.identity, usage{closed: -1})
-		l.closed = nil
-		t.due.remove(l.slot)
 	}
 }
 

@@ -14,7 +14,7 @@ const changedMax = 64
 // a session is silent, was heard or has another TTL change no listing.
 func (t *Table) changes(d *Decided, e *recordpb.Event) {
 	switch e.Kind {
-	case recordpb.Kind_KIND_GRANTED:
+	case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER:
 		for _, g := range e.Grants {
 			d.Changed = append(d.Changed, g.Name)
 		}
@@ -34,7 +34,8 @@ func (t *Table) changes(d *Decided, e *recordpb.Event) {
 		for l := s.leases.head; l != nil; l = l.next {
 			d.changed(l)
 		}
-	case recordpb.Kind_KIND_NAME_CLOSED, recordpb.Kind_KIND_NAME_OPENED:
+	case recordpb.Kind_KIND_NAME_CLOSED, recordpb.Kind_KIND_NAME_OPENED,
+		recordpb.Kind_KIND_NAME_CLAIM_ONLY, recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER:
 		d.Changed = append(d.Changed, e.Name)
 	}
 }

@@ -44,6 +44,20 @@ func TestDecisionsReturnChangedNames(t *testing.T) {
 	changed("a break at once", Break{Ref: session, Name: "n3", Token: two, Now: true}, "n3")
 	number++
 	changed("a release", Release{Ref: session, Session: session, Generation: 1, Number: number, Token: one}, "n1", "n2")
+	number++
+	rider := changed("a grant of a rider", Acquire{
+		Ref: other, Session: other, Generation: 1, Number: number, Identity: "a", Names: []string{"r"}, Claims: true, RideThrough: time.Second,
+	}, "r").(Granted)
+	changed("a break of a rider", Break{Ref: session, Name: "r", Token: rider.Token, Now: true}, "r")
+	for range 2 {
+		// The first gives the closure its time.
+		s.now.Low, s.now.High = s.now.Low+time.Second, s.now.High+time.Second
+		s.d = Decided{}
+		s.table.Tick(s.now, true, 10, &s.d)
+	}
+	if !slices.Equal(s.d.Changed, []string{"r"}) || s.d.Events[0].Kind != recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER {
+		t.Errorf("the end of a claim-only time changed %q by %v", s.d.Changed, s.d.Events)
+	}
 	changed("a listing", List{Ref: session})
 	changed("an end", Close{Session: other, Identity: "a"}, "n1")
 	ended := s.d.Events[0]

@@ -47,6 +47,8 @@ type Attach struct {
 	// Cell and Highest are what the client has seen; see Attached.RolledBack.
 	Cell    string
 	Highest guard.Token
+	// Riding is for how long leases of the session have been riding; 0: none rides.
+	Riding time.Duration
 }
 
 // Detach says that a stream has ended.
@@ -75,6 +77,9 @@ type Close struct {
 	Ref      Ref
 	Session  ID
 	Identity string
+	// GivenUp: it comes without a stream, as from a client that has lost the session. A
+	// roll counts it as lost.
+	GivenUp bool
 }
 
 // OpenSession opens a session without a stream.
@@ -119,6 +124,11 @@ type Acquire struct {
 	// LockDelay is how long the names stay closed to exclusive and slot grants
 	// when the lease ends without its holder's doing.
 	LockDelay time.Duration
+	// Claims: the holder claims its guards before it acts.
+	Claims bool
+	// RideThrough is how long after its last acknowledged renewal the holder may go on
+	// without an answer; 0: to its deadline. It needs Claims.
+	RideThrough time.Duration
 	// Try: one try, no waiting.
 	Try bool
 	// Session that the lease belongs to. Zero: one of its own, Own, with TTL,
@@ -245,6 +255,10 @@ type Attached struct {
 	Lost       []uint64
 	RolledBack bool
 	Session    ID
+	// Rode is for how long leases of the session have been riding, beside what was counted
+	// before; Ride: that is another ride than the one before.
+	Rode time.Duration
+	Ride bool
 }
 
 // Opened: the session lives.
@@ -286,7 +300,12 @@ type Grant struct {
 }
 
 // Waiting: the request stands in the queue at this place.
-type Waiting struct{ Place Place }
+type Waiting struct {
+	Place Place
+	// ClaimOnly is for how long a name is closed to acquires that do not claim, when the
+	// request does not. It is said again when that begins while the request waits.
+	ClaimOnly time.Duration
+}
 
 // Done: as asked. Of is what that was; Session is set for a check.
 type Done struct {
@@ -312,6 +331,9 @@ const (
 type Broken struct {
 	Ended  bool
 	Handle string
+	// RidesOn is how long the holder of a lease that was ended by force may go on where
+	// it cannot be reached, unless a guard is claimed with a higher token.
+	RidesOn time.Duration
 }
 
 // Refused says why not.
@@ -319,9 +341,11 @@ type Refused struct {
 	Reason  Reason
 	Message string
 	// Name that is held, and its first holder, when the reason is Held. There is
-	// none where a lock-delay or who waits keeps the name.
-	Name   string
-	Holder *Holder
+	// none where a lock-delay or who waits keeps the name. ClaimOnly is for how long the
+	// name is closed to this acquire, which does not claim.
+	Name      string
+	Holder    *Holder
+	ClaimOnly time.Duration
 }
 
 // Notice tells a stream what happened to a lease.
@@ -382,8 +406,10 @@ type Lock struct {
 	Value []byte
 	// ClosedFor is what is left of a lock-delay.
 	ClosedFor time.Duration
-	Holders   []Holder
-	Waiters   []Waiter
+	// ClaimOnlyFor is for how long it is closed to acquires that do not claim.
+	ClaimOnlyFor time.Duration
+	Holders      []Holder
+	Waiters      []Waiter
 }
 
 // Holder of a name as others see it. Handle stands for the session and cannot
@@ -397,6 +423,9 @@ type Holder struct {
 	Slot      uint32
 	Shared    bool
 	Breaking  bool
+	Grade     Grade
+	// RideThrough is how long the holder may go on without an answer; 0: to its deadline.
+	RideThrough time.Duration
 	// Identity is who it is, where callers prove that.
 	Identity string
 }

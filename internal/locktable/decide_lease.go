@@ -3,7 +3,6 @@ package locktable
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
 	"github.com/pawlproject/pawl/guard"
@@ -73,7 +72,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 		if free {
 			t.deferServing(w.locks...)
 		}
-		d.reply(c.Ref, c.Number, Waiting{Place: w.place})
+		d.reply(c.Ref, c.Number, w.waiting(now))
 	}
 	for _, l := range w.locks {
 		t.forget(l)
@@ -150,7 +149,7 @@ func (t *Table) known(now Now, s *session, c Acquire, args uint64, d *Decided) b
 		d.reply(c.Ref, c.Number, granted(l))
 	case w != nil:
 		w.attach(c.Ref)
-		d.reply(c.Ref, c.Number, Waiting{Place: w.place})
+		d.reply(c.Ref, c.Number, w.waiting(now))
 		t.serve(now, nil, d, w.locks...)
 	default:
 		return false
@@ -204,7 +203,7 @@ func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 		w.acquire.Ref, w.asked = c.Ref, now.High
 		w.acquire.Lease, w.acquire.Own, w.acquire.Salt = c.Lease, c.Own, c.Salt
 		t.connect(w, c.Ref)
-		d.reply(c.Ref, 0, Waiting{Place: w.place})
+		d.reply(c.Ref, 0, w.waiting(now))
 		// It may have been passed over so far, and its turn have come.
 		t.serve(now, nil, d, w.locks...)
 		return true
@@ -246,7 +245,7 @@ func (t *Table) overLimit(s *session, c Acquire) (why Reason, message string) {
 	}{
 		{"bytes of values", t.total.values, more.values, t.limits.ValueBytes},
 		{"bytes of names and labels", t.total.texts, more.texts, t.limits.TextBytes},
-		{"names under a lock-delay", t.total.closed, more.closed, t.limits.Closed},
+		{closedNames, t.total.closed, more.closed, t.limits.Closed},
 		{"requests that are finished before an earlier one", t.total.finished, more.finished, t.limits.Finished},
 	} {
 		if x.more > 0 && x.has+x.more > x.most {
@@ -295,22 +294,22 @@ func (t *Table) held(now Now, w *waiter) Refused {
 			continue
 		case len(l.holders) > 0:
 			h := t.holder(now, l.holders[0], l)
-			return Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name), Name: l.name, Holder: &h}
-		case l.closed != nil:
-			return Refused{Reason: Held, Name: l.name, Message: fmt.Sprintf(
-				"%q is closed for %v more: its lease ended without its holder's doing", l.name, l.closed.remains(now))}
+			r := Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name), Name: l.name, Holder: &h}
+			if l.claimOnly != nil && !w.acquire.Claims {
+				r.ClaimOnly = l.claimOnly.remains(now)
+				r.Message += AlsoClosed + ClaimOnlyText(r.ClaimOnly)
+			}
+			return r
+		case l.bars(&w.acquire):
+			r := Refused{Reason: Held, Name: l.name, Message: l.closedMessage(now, &w.acquire)}
+			if !w.acquire.Claims {
+				r.ClaimOnly = l.claimOnly.remains(now)
+			}
+			return r
 		}
 		return Refused{Reason: Held, Name: l.name, Message: fmt.Sprintf("others wait for %q", l.name)}
 	}
 	panic("locktable: refused although every name is free")
-}
-
-// remains is what is left of a lock-delay.
-func (c *closure) remains(now Now) time.Duration {
-	if !c.timed {
-		return c.left
-	}
-	return max(c.until-now.High, 0)
 }
 
 func (c Cancel) decide(t *Table, now Now, d *Decided) {
@@ -416,11 +415,14 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 		d.refuse(c.Ref, 0, Denied, "the lease holds other names, too, and not all of them may be broken by this identity")
 		return
 	}
-	stream, handle := l.session.stream, t.handle(l.session)
+	stream := l.session.stream
+	broken := Broken{Ended: c.Now, Handle: t.handle(l.session)}
 	switch {
 	case c.Now:
+		broken.RidesOn = l.extra.ride
 		t.conclude(now, l, &recordpb.Event{
 			Kind: recordpb.Kind_KIND_BROKEN, Forced: true, Reason: c.Reason, Identity: c.Identity,
+			RideThroughNano: int64(l.extra.ride),
 		}, d)
 		d.reply(stream, 0, Notice{Token: l.token, Ended: true, Reason: c.Reason})
 	case l.breaking == nil:
@@ -430,7 +432,7 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 		})
 		d.reply(stream, 0, Notice{Token: l.token, Reason: c.Reason})
 	}
-	d.reply(c.Ref, 0, Broken{Ended: c.Now, Handle: handle})
+	d.reply(c.Ref, 0, broken)
 }
 
 func mismatch(k *lock, c Break) string {

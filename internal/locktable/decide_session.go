@@ -79,10 +79,12 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	}
 	d.reply(s.stream, 0, Closed{Reason: Conflict, Message: "another stream of the session took over"})
 	s.stream, s.generation, s.asked = c.Ref, c.Generation, 0
+	t.roll.rides(now, s, c.Riding)
 	t.touchFor(now, s, c.TTL, d)
+	rode, ride := t.rode(s, c.Riding)
 	have, lost := t.part(s, c.Held)
 	t.keep(now, s, have, c, d)
-	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled, Session: s.id})
+	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled, Session: s.id, Rode: rode, Ride: ride})
 	for l := s.leases.head; l != nil; l = l.next {
 		if l.breaking != nil {
 			d.reply(c.Ref, 0, Notice{Token: l.token, Reason: l.breaking.reason})
@@ -284,6 +286,7 @@ func (c Heard) decide(t *Table, now Now, d *Decided) {
 		s.asked = c.Renewal
 	}
 	t.touchFor(now, s, ttl, d)
+	delete(t.returned, s)
 	if c.Finished > s.finishedUp {
 		t.finishCancelled(s, c.Finished)
 		t.removeWaiters(now, s.waitingBelow(s.finishedUp, c.Finished), d)
@@ -343,6 +346,9 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 		d.refuse(c.Ref, 0, Gone, sessionGone)
 		return
 	}
+	if c.GivenUp {
+		t.roll.loses(t, s, d)
+	}
 	t.finishSession(now, s, recordpb.Kind_KIND_SESSION_CLOSED, Closed{Message: "closed as asked"}, d)
 	d.reply(c.Ref, 0, Done{Of: AskedClose})
 }
@@ -352,6 +358,9 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Closed, d *Decided) {
 	if t.endsTo != nil && kind == recordpb.Kind_KIND_SESSION_EXPIRED {
 		d.reply(t.endsTo, 0, t.expired(s))
+	}
+	if kind == recordpb.Kind_KIND_SESSION_EXPIRED {
+		t.roll.loses(t, s, d)
 	}
 	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes(), AtUnixNano: now.Wall.UnixNano()})
 	t.unobserveAll(s)

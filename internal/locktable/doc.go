@@ -10,8 +10,10 @@
 //     one exclusive holder, or shared ones, or as many as it has slots (I2); a
 //     waiter is granted only while its session, or the connection it waits on,
 //     lives (I7).
-//   - A waiter is not overtaken by a later one, except while it is
-//     detached (I10).
+//   - A waiter is not overtaken by a later one, except while it is detached, or does not
+//     claim and one of its names is claim-only (I10).
+//   - While a holder that rides may be going on, its name is granted only to acquires that
+//     claim (I6).
 //
 // It does not promise that an answer is final: the caller of Decide keeps the
 // answers back until the events before them are durable (I3).

@@ -49,6 +49,7 @@ func (t *Table) touchFor(now Now, s *session, ttl time.Duration, d *Decided) {
 	}
 	t.want(now, s, ttl, d)
 	t.renew(now, s)
+	t.roll.heard(t, s, d)
 }
 
 func (t *Table) renew(now Now, s *session) {
@@ -87,8 +88,8 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 			break
 		}
 		switch x := t.due.next(); {
-		case x.lock != nil:
-			t.checkClosed(now, x.lock, d)
+		case x.closure != nil:
+			x.closure.check(t, now, d)
 		case x.kept != nil:
 			t.removeWaiter(now, x.kept, d)
 		default:
@@ -110,6 +111,10 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 		}
 	}
 }
+
+// Timed reports whether anything of the table ends with time: a session, what closes a
+// name, the place of a waiter that is gone. Otherwise Tick has nothing to do.
+func (t *Table) Timed() bool { return len(t.sessions) > 0 || len(t.due.items) > 0 }
 
 // checkSession handles one session whose entry on the agenda has come up.
 func (t *Table) checkSession(now Now, s *session, d *Decided) {
@@ -134,32 +139,6 @@ func (t *Table) checkSession(now Now, s *session, d *Decided) {
 		s.silentAt = now.High + max(now.High-s.quiet, time.Millisecond)
 	}
 	t.due.add(s.next(), appointment{s: s})
-}
-
-// checkClosed handles a name that is closed: what is left of the lock-delay is
-// logged as silence is, and at its end the name is served.
-func (t *Table) checkClosed(now Now, l *lock, d *Decided) {
-	// A holder whose end has not been worked off may close the name for longer.
-	t.serve(now, l, d)
-	c := l.closed
-	switch {
-	case c == nil:
-		return
-	case !c.timed:
-		*c = closure{left: c.left, identity: c.identity, timed: true, since: now.High, until: now.High + c.left, logNext: now.High + TenureGrace}
-	case c.fresh > 0:
-		c.until, c.fresh = max(c.until, now.High+c.fresh), 0
-	}
-	if c.until <= now.Low {
-		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_OPENED, Name: l.name})
-		t.serve(now, l, d)
-		return
-	}
-	if c.logNext <= now.Low {
-		t.emit(d, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: l.name, Identity: c.identity, LeftNano: int64(c.until - now.Low)})
-		c.logNext = now.High + max(now.High-c.since, time.Millisecond)
-	}
-	t.due.add(min(c.logNext, c.until), appointment{lock: l})
 }
 
 // suspects holds the sessions whose time is up, in the order in which it was.
@@ -203,9 +182,9 @@ func (q *suspects) pop() {
 	q.items = q.items[1:]
 }
 
-// agenda orders sessions, and names that are closed, by the time of their next check. A
-// live session that is not suspect has one entry, and so has a closed name. An entry
-// may come up early and is then put back.
+// agenda orders sessions, and the closures of names, by the time of their next check. A
+// live session that is not suspect has one entry, and so has a closure. An entry may come
+// up early and is then put back.
 type agenda struct {
 	items []appointment
 	drawn uint64
@@ -215,7 +194,8 @@ type appointment struct {
 	at    time.Duration
 	order uint64
 	s     *session
-	lock  *lock
+	// closure of a name.
+	closure *closure
 	// kept is a waiter whose place is kept until then.
 	kept *waiter
 }
@@ -239,8 +219,8 @@ func (a *agenda) remove(slot int) {
 // slot is where the place of an entry is kept.
 func (x *appointment) slot() *int {
 	switch {
-	case x.lock != nil:
-		return &x.lock.slot
+	case x.closure != nil:
+		return &x.closure.slot
 	case x.kept != nil:
 		return &x.kept.slot
 	}

@@ -41,6 +41,15 @@ func FuzzApply(f *testing.F) {
 	add(tenure(1, 5), opened(one, true), granted(one, 6, ex, "a"), &recordpb.Event{Kind: recordpb.Kind_KIND_RELEASED, Token: 6, Forced: true})
 	add(tenure(1, 5), opened(one, false), granted(one, 6, sh, "a"), &recordpb.Event{Kind: recordpb.Kind_KIND_BREAKING, Token: 6}, tenure(2, 9))
 	add(tenure(1, 5), &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: "a", LeftNano: 5}, &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_OPENED, Name: "a"})
+	rider := func(id []byte, token uint64, name string) *recordpb.Event {
+		e := granted(id, token, ex, name)
+		e.Kind, e.Claims, e.RideThroughNano = recordpb.Kind_KIND_GRANTED_RIDER, true, 2e9
+		return e
+	}
+	claimOnly := &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLAIM_ONLY, Name: "a", LeftNano: 5}
+	over := &recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER, Name: "a"}
+	add(tenure(1, 5), opened(one, false), rider(one, 6, "a"), &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_EXPIRED, Session: one}, opened(two, false), rider(two, 7, "a"), claimOnly, over)
+	add(tenure(1, 5), opened(one, true), rider(one, 6, "a"), &recordpb.Event{Kind: recordpb.Kind_KIND_RELEASED, Token: 6, Forced: true}, claimOnly, opened(two, false), granted(two, 7, ex, "a"))
 	add(opened(one, false), &recordpb.Event{Kind: recordpb.Kind_KIND_REQUESTS, Session: one, Finished: 3, Done: []uint64{4, 9}}, &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_SILENT, Session: one, LeftNano: -1})
 	add(tenure(1, 5), opened(one, false), &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_TTL, Session: one, TtlNano: int64(time.Hour)}, granted(one, 6, ex, "a"), &recordpb.Event{Kind: recordpb.Kind_KIND_SESSION_TTL, Session: one, TtlNano: -1})
 	add(&recordpb.Event{Kind: recordpb.Kind_KIND_OUTCOME, RequestKey: one, LeftNano: 9}, &recordpb.Event{Kind: recordpb.Kind_KIND_PAST_TENURE, Epoch: 4, Token: 9, LastToken: 8}, &recordpb.Event{Kind: 99})

@@ -346,3 +346,22 @@ func TestObserversEndInLinearTime(t *testing.T) {
 		}
 	})
 }
+
+// Thousands of waiters that do not claim wait for a name that becomes claim-only, and for
+// others beside it: each is passed over, and told, once.
+func TestWaitersAreKeptOutInLinearTime(t *testing.T) {
+	linear(t, (waitersMax-1)/times, func(t *testing.T, n int) func() {
+		h := newHall()
+		h.decide(Acquire{Ref: leaseOf(1, 0), Session: ID{1}, Lease: leaseOf(1, 0), Names: []string{"x"}, Claims: true, RideThrough: time.Second})
+		token := h.table.locks["x"].token()
+		for i := range n {
+			h.ask(2, i, Exclusive, "x", "y")
+		}
+		h.must(t, 1, n)
+		return func() {
+			h.decide(Break{Ref: byte(1), Name: "x", Token: token, Now: true})
+			h.ask(3, 0, Exclusive, "y")
+			h.must(t, 1, n)
+		}
+	})
+}

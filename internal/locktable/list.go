@@ -86,7 +86,7 @@ func (c List) Prefixes() []string {
 // seen reports whether a name is listed: one that is only observed is free, and
 // so is one whose holders are over.
 func (l *lock) seen() bool {
-	if len(l.queue) > 0 || l.closed != nil {
+	if len(l.queue) > 0 || l.closed != nil || l.claimOnly != nil {
 		return true
 	}
 	for h := range l.live() {
@@ -98,9 +98,9 @@ func (l *lock) seen() bool {
 }
 
 func (t *Table) lockView(now Now, k *lock, c List) Lock {
-	v := Lock{Name: k.name, Slots: k.slots}
-	if k.closed != nil {
-		v.ClosedFor = k.closed.remains(now)
+	v := Lock{
+		Name: k.name, Slots: k.slots,
+		ClosedFor: k.closed.remains(now), ClaimOnlyFor: k.claimOnly.remains(now),
 	}
 	for l := range k.live() {
 		if l.session.over {

@@ -27,6 +27,8 @@ type waiter struct {
 	blockedBy *lock
 	// slot is where it stands on the agenda while its place is kept.
 	slot int
+	// keptOut counts its names that are claim-only, if it does not claim.
+	keptOut int
 
 	one [1]*lock
 }
@@ -45,6 +47,9 @@ func (t *Table) join(w *waiter) {
 		}
 		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
 		l.contended().queue = slices.Insert(l.queue, at, w)
+		if l.claimOnly != nil && !w.acquire.Claims {
+			w.keptOut++
+		}
 	}
 	w.moved()
 	t.waiters++
@@ -161,7 +166,7 @@ func (t *Table) serveAll(now Now, all []*waiter, d *Decided) {
 
 // takes reports whether a name has room for a waiter, regardless of other waiters.
 func (l *lock) takes(w *waiter) bool {
-	if l.closed != nil && !w.shared() {
+	if l.bars(&w.acquire) {
 		return false
 	}
 	switch n := len(l.holders); w.acquire.Mode {
@@ -223,6 +228,7 @@ func (t *Table) serve(now Now, l *lock, d *Decided, more ...*lock) {
 // pass goes through the queue of a name once.
 func (t *Table) pass(now Now, l *lock, d *Decided) {
 	t.clean(l)
+	t.tellClaimOnly(now, l, d)
 	for i := 0; i < len(l.queue) && !l.full(); {
 		w := l.queue[i]
 		if len(t.ended) > 0 {
@@ -233,7 +239,7 @@ func (t *Table) pass(now Now, l *lock, d *Decided) {
 			}
 		}
 		switch {
-		case w.ref == nil:
+		case w.passedOver():
 			i++
 			continue
 		case w.grantable():
@@ -312,7 +318,11 @@ func (t *Table) grant(now Now, w *waiter, d *Decided) {
 		Grants: make([]*recordpb.Grant, 0, len(w.locks)), Mode: a.Mode.record(), Slots: a.Slots,
 		Request: a.Number, Finished: s.finishedUp, Args: w.args,
 		Lease: a.Lease.bytes(), RequestKey: a.RequestKey.bytes(), Salt: a.Salt,
-		Label: a.Label, Value: a.Value, LockDelayNano: int64(a.LockDelay), AtUnixNano: now.Wall.UnixNano(),
+		Label: a.Label, Value: a.Value, LockDelayNano: int64(a.LockDelay), Claims: a.Claims,
+		AtUnixNano: now.Wall.UnixNano(),
+	}
+	if a.RideThrough > 0 {
+		e.Kind, e.RideThroughNano = recordpb.Kind_KIND_GRANTED_RIDER, int64(a.RideThrough)
 	}
 	for _, l := range w.locks {
 		g := &recordpb.Grant{Name: l.name, Fence: uint64(l.fence(a.Mode, token))}
@@ -408,6 +418,7 @@ func (t *Table) Work(now Now, budget int, d *Decided) (more bool) {
 		t.serve(now, nil, d, again...)
 	}
 	t.notifyPending(d)
+	t.finishRoll(d)
 	return len(t.ended) > 0 || len(t.deferred) > 0
 }
 
@@ -442,7 +453,7 @@ func (t *Table) holder(now Now, l *lease, k *lock) Holder {
 		Token: l.token, Handle: t.handle(s), Label: cmp.Or(l.extra.label, s.label),
 		Since: time.Unix(0, l.since), ExpiresIn: min(max(s.deadline-now.High, 0), s.ttl),
 		Slot: l.on(k).slot, Shared: l.mode == Shared, Breaking: l.breaking != nil,
-		Identity: s.identity,
+		Grade: l.grade(), RideThrough: l.extra.ride, Identity: s.identity,
 	}
 }
 

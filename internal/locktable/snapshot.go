@@ -38,6 +38,13 @@ type frozenLease struct {
 type frozenClosure struct {
 	name, identity string
 	left           time.Duration
+	claimOnly      bool
+}
+
+// kind is that of its record.
+func (x *frozenClosure) kind() recordpb.Kind {
+	kind, _ := (&closure{claimOnly: x.claimOnly}).kinds()
+	return kind
 }
 
 // Freeze copies what is decided. now is the time from which the remains of
@@ -61,16 +68,26 @@ func (t *Table) Freeze(now Now) *Frozen {
 		}
 	}
 	for _, k := range t.locks { //tidy:unordered sorted by Events
-		if k.closed != nil {
-			f.closed = append(f.closed, frozenClosure{k.name, k.closed.identity, k.closed.left})
+		for _, c := range []*closure{k.closed, k.claimOnly} {
+			if c != nil {
+				f.closed = append(f.closed, frozenClosure{k.name, c.identity, c.left, c.claimOnly})
+			}
 		}
 	}
 	// What the work list will close.
 	for _, s := range t.ended {
+		if !s.expired {
+			continue
+		}
 		for l := s.leases.head; l != nil; l = l.next {
-			if d := l.extra.delay; d > 0 && s.expired {
-				l.holds(func(h *hold) { f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d}) })
-			}
+			l.holds(func(h *hold) {
+				if d := l.extra.delay; d > 0 {
+					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, false})
+				}
+				if d := l.extra.ride; d > 0 {
+					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, true})
+				}
+			})
 		}
 	}
 	for _, x := range t.outcomes.order {
@@ -101,9 +118,11 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 		return cmp.Or(cmp.Compare(a.left, b.left), slices.Compare(a.key[:], b.key[:]))
 	})
 	slices.SortStableFunc(f.closed, func(a, b frozenClosure) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(b.left, a.left))
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind(), b.kind()), cmp.Compare(b.left, a.left))
 	})
-	f.closed = slices.CompactFunc(f.closed, func(a, b frozenClosure) bool { return a.name == b.name })
+	f.closed = slices.CompactFunc(f.closed, func(a, b frozenClosure) bool {
+		return a.name == b.name && a.claimOnly == b.claimOnly
+	})
 	return func(yield func(*recordpb.Event) bool) {
 		if !yield(&recordpb.Event{Kind: recordpb.Kind_KIND_CELL, Cell: f.cell, Secret: f.secret}) {
 			return
@@ -123,7 +142,7 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 			}
 		}
 		for _, x := range f.closed {
-			if !yield(&recordpb.Event{Kind: recordpb.Kind_KIND_NAME_CLOSED, Name: x.name, Identity: x.identity, LeftNano: int64(x.left)}) {
+			if !yield(&recordpb.Event{Kind: x.kind(), Name: x.name, Identity: x.identity, LeftNano: int64(x.left)}) {
 				return
 			}
 		}
@@ -175,7 +194,10 @@ func (l *frozenLease) events() []*recordpb.Event {
 		Kind: recordpb.Kind_KIND_GRANTED, Session: l.session.id.bytes(), Token: uint64(l.token),
 		Mode: l.mode.record(), Slots: l.extra.slots, Request: l.request, Args: l.args, Lease: l.extra.id.bytes(),
 		RequestKey: l.extra.requestKey.bytes(), Salt: l.extra.salt, Label: l.extra.label, Value: l.extra.value,
-		LockDelayNano: int64(l.extra.delay), AtUnixNano: l.since,
+		LockDelayNano: int64(l.extra.delay), Claims: l.claims, AtUnixNano: l.since,
+	}
+	if l.extra.ride > 0 {
+		e.Kind, e.RideThroughNano = recordpb.Kind_KIND_GRANTED_RIDER, int64(l.extra.ride)
 	}
 	l.holds(func(h *hold) {
 		e.Grants = append(e.Grants, &recordpb.Grant{Name: h.lock.name, Fence: uint64(h.fence), Slot: h.slot})

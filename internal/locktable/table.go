@@ -69,8 +69,16 @@ type Table struct {
 	// told at the end of this one.
 	works            uint64
 	pendingObservers []*lock
+	// byGrade counts all leases, riders those that may ride, claimOnly the names that are.
+	byGrade           ByGrade
+	riders, claimOnly int
+	// returned are the sessions whose leases had been riding when they returned, and for
+	// how long, until they are heard again.
+	returned map[*session]time.Duration
 	// endsTo receives what ends; nil: nothing does.
 	endsTo Ref
+	// roll follows sessions for somebody; nil: it follows none.
+	roll *roll
 }
 
 // tenure: the counter's opening value and the last token granted in it, the
@@ -116,7 +124,7 @@ type session struct {
 	silentAt time.Duration
 	timed    bool
 	suspect  uint64
-	// slot is the place on the agenda, from 1; 0: none. So is a lock's.
+	// slot is the place on the agenda, from 1; 0: none. So is a closure's.
 	slot int
 	// handle is the public name, once it was asked for.
 	handle string
@@ -129,6 +137,7 @@ type lease struct {
 	session  *session
 	first    hold
 	mode     Mode
+	claims   bool
 	request  uint64
 	args     uint64
 	since    int64
@@ -146,6 +155,7 @@ type extra struct {
 	slots      uint32
 	value      []byte
 	delay      time.Duration
+	ride       time.Duration
 	requestKey ID
 	salt       []byte
 }
@@ -183,8 +193,10 @@ type lock struct {
 // contention is the part of a lock that few need: of a million that are held, few are waited
 // for, and this keeps the others small.
 type contention struct {
-	queue     []*waiter
+	queue []*waiter
+	// closed by a lock-delay; claimOnly: to those that do not claim.
 	closed    *closure
+	claimOnly *closure
 	observers []*observer
 	// shown is the first holder that the observers were last told of, and told how
 	// often they were told in the turn turns. untold says that there is a later change,
@@ -193,7 +205,6 @@ type contention struct {
 	notified     int
 	notifiedTurn uint64
 	pending      bool
-	slot         int
 	// gone are shared holders that are none any more and stand in their list; the
 	// first is never one of them. See without.
 	gone map[*lease]struct{}
@@ -211,18 +222,6 @@ func (l *lock) contended() *contention {
 		l.contention = &contention{}
 	}
 	return l.contention
-}
-
-// closure is what is left of a lock-delay. left is decided.
-type closure struct {
-	left time.Duration
-	// identity is whose lease closed it.
-	identity string
-
-	// fresh is a delay that began while another ran, and has no time yet.
-	fresh                 time.Duration
-	timed                 bool
-	since, until, logNext time.Duration
 }
 
 // observer is a session that observes a name; at is its place among the others.
@@ -269,6 +268,11 @@ type Counts struct {
 	Sessions, Leases, Waiters int
 	// Names that are held, waited for, closed or observed.
 	Names int
+	// ByGrade parts the leases, and Riders counts those that may ride.
+	ByGrade ByGrade
+	Riders  int
+	// ClaimOnly counts the names that are closed to acquires that do not claim.
+	ClaimOnly int
 	// Counter is the highest token that may have been granted.
 	Counter guard.Token
 	// RolledBack: a client reported a token that a lost log had granted.
@@ -279,6 +283,7 @@ type Counts struct {
 func (t *Table) Counts() Counts {
 	return Counts{
 		Sessions: len(t.sessions), Leases: len(t.leases), Waiters: t.waiters, Names: len(t.locks),
+		ByGrade: t.byGrade, Riders: t.riders, ClaimOnly: t.claimOnly,
 		Counter: t.counter, RolledBack: t.rolledBack,
 	}
 }
@@ -322,7 +327,7 @@ func (l *lock) idle() bool { return len(l.holders) == 0 && len(l.queue) == 0 }
 
 // forget drops the record of a name that nothing is to be known of.
 func (t *Table) forget(l *lock) {
-	if l.idle() && l.closed == nil && len(l.observers) == 0 && t.locks[l.name] == l {
+	if l.idle() && l.closed == nil && l.claimOnly == nil && len(l.observers) == 0 && t.locks[l.name] == l {
 		delete(t.locks, l.name)
 		t.names.remove(l.name)
 	}

@@ -1,7 +1,7 @@
 package locktable
 
-// turnOf reports whether nobody stands before a waiter that it may not pass:
-// shared may pass shared, and everybody passes who is detached.
+// turnOf reports whether nobody stands before a waiter that it may not pass: shared may
+// pass shared, and everybody passes those that are passed over.
 func (l *lock) turnOf(w *waiter) bool {
 	if w.shared() {
 		b := l.barrier()
@@ -16,7 +16,7 @@ func (l *lock) turnOf(w *waiter) bool {
 		if x == w || x.place.compare(w.place) > 0 {
 			return true
 		}
-		if x.ref != nil && !(x.shared() && w.shared()) {
+		if !x.passedOver() && !(x.shared() && w.shared()) {
 			return false
 		}
 	}
@@ -29,7 +29,7 @@ func (l *lock) barrier() *waiter {
 	if len(l.queue) > 0 && !l.barred {
 		l.barred, l.bar = true, nil
 		for _, x := range l.queue {
-			if x.ref != nil && !x.shared() {
+			if !x.passedOver() && !x.shared() {
 				l.bar = x
 				break
 			}
@@ -38,6 +38,9 @@ func (l *lock) barrier() *waiter {
 	return l.bar
 }
 
+// unbar says that which waiters are passed over has changed.
+func (l *lock) unbar() { l.barred, l.bar = false, nil }
+
 // moved says that a waiter came, went, or changed whether it is passed over.
 func (w *waiter) moved() {
 	if w.shared() {
@@ -45,7 +48,7 @@ func (w *waiter) moved() {
 	}
 	for _, l := range w.locks {
 		if l.barred && (l.bar == nil || l.bar == w || l.bar.place.compare(w.place) >= 0) {
-			l.barred, l.bar = false, nil
+			l.unbar()
 		}
 	}
 }
@@ -63,7 +66,7 @@ func (l *lock) unblockedBy(w *waiter) bool {
 		return false
 	}
 	for _, x := range l.queue {
-		if x.ref != nil {
+		if !x.passedOver() {
 			return x == b
 		}
 	}

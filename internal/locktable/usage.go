@@ -12,13 +12,16 @@ type usage struct {
 	sessions, leases, waiters int
 	// values and texts are bytes; texts those of names and labels.
 	values, texts int
-	// closed are the names that a lock-delay closes or may come to close.
+	// closed are the closures of names, and those that may come to be.
 	closed int
 	// ids counts the request ids that are remembered, and observers the observed names.
 	// cancels counts the numbers of requests that must not be granted when they arrive.
 	// finished counts those of requests that finished before an earlier one.
 	ids, observers, cancels, finished int
 }
+
+// closedNames are what Limits.Closed bounds, in messages.
+const closedNames = "names that a lock-delay or the end of a rider closes"
 
 func (u *usage) add(more usage) {
 	u.sessions += more.sessions
@@ -71,7 +74,7 @@ func (t *Table) overdrawn(identity string, more usage) string {
 		{"waiters", u.waiters, more.waiters, t.limits.Waiters},
 		{"bytes of values", u.values, more.values, t.limits.ValueBytes},
 		{"bytes of names and labels", u.texts, more.texts, t.limits.TextBytes},
-		{"names under a lock-delay", u.closed, more.closed, t.limits.Closed},
+		{closedNames, u.closed, more.closed, t.limits.Closed},
 		{"remembered request ids", u.ids, more.ids, t.limits.Leases},
 		{"observed names", u.observers, more.observers, t.limits.Observers},
 		{"cancelled requests", u.cancels, more.cancels, t.limits.Waiters},
@@ -94,6 +97,9 @@ func (c *Acquire) usage() usage {
 	if c.LockDelay > 0 {
 		u.closed = len(c.Names)
 	}
+	if c.RideThrough > 0 {
+		u.closed += len(c.Names)
+	}
 	return u
 }
 
@@ -110,6 +116,9 @@ func (l *lease) usage() usage {
 	l.holds(func(h *hold) { u.texts += len(h.lock.name) })
 	if l.extra.delay > 0 {
 		u.closed = 1 + len(l.extra.more)
+	}
+	if l.extra.ride > 0 {
+		u.closed++
 	}
 	return u
 }

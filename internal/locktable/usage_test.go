@@ -91,9 +91,15 @@ func TestEveryKindOfUseIsLimitedPerIdentity(t *testing.T) {
 				Names: []string{fmt.Sprint(who, i)}, Label: strings.Repeat("l", 98),
 			})
 		}},
-		"names under a lock-delay": {0, func(s *shop, who string, _ ID, i int) Answer {
+		"names that a lock-delay closes": {0, func(s *shop, who string, _ ID, i int) Answer {
 			a := own(s, who, i)
 			a.LockDelay = time.Hour
+			defer s.pass(3 * time.Second)
+			return s.decide(a)
+		}},
+		"names that the end of a rider closes": {0, func(s *shop, who string, _ ID, i int) Answer {
+			a := own(s, who, i)
+			a.Claims, a.RideThrough = true, time.Hour
 			defer s.pass(3 * time.Second)
 			return s.decide(a)
 		}},

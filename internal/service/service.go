@@ -314,20 +314,20 @@ func (d *Service) List(ctx context.Context, l locktable.List) (locktable.Page, e
 
 // Break asks the holder of a name that the caller may break to let go, or ends
 // its lease at once.
-func (d *Service) Break(ctx context.Context, b locktable.Break) (ended bool, err error) {
+func (d *Service) Break(ctx context.Context, b locktable.Break) (locktable.Broken, error) {
 	a, ctx, err := d.begin(ctx, "break", b.Name)
 	if err != nil {
-		return false, err
+		return locktable.Broken{}, err
 	}
 	if err := bounds.ValidName(b.Name); err != nil {
-		return false, nameError(err)
+		return locktable.Broken{}, nameError(err)
 	}
 	a.record.Token, a.record.Reason = uint64(b.Token), b.Reason
 	if err := a.require(access.Break, b.Name); err != nil {
-		return false, err
+		return locktable.Broken{}, err
 	}
 	if no := d.AuditRefusal(); no != nil {
-		return false, no
+		return locktable.Broken{}, no
 	}
 	if !a.identity.Everywhere(access.Break) {
 		b.May = func(name string) bool { return a.identity.Allow(access.Break, name) }
@@ -336,8 +336,33 @@ func (d *Service) Break(ctx context.Context, b locktable.Break) (ended bool, err
 	if b.Now {
 		outcome = "ended"
 	}
-	ended, err = d.cell.Break(ctx, b)
-	return ended, a.finish(outcome, err)
+	broken, err := d.cell.Break(ctx, b)
+	return broken, a.finish(outcome, err)
+}
+
+// Drill holds a drill with an outage of a length, for one who is admin of all names, and
+// waits for its report. It goes on when its caller goes.
+func (d *Service) Drill(ctx context.Context, lasts time.Duration) (cell.DrillReport, error) {
+	a, ctx, err := d.begin(ctx, "drill")
+	if err != nil {
+		return cell.DrillReport{}, err
+	}
+	a.record.Reason = "outage for " + lasts.String()
+	if !a.identity.Everywhere(access.Admin) {
+		return cell.DrillReport{}, a.finish("", &cell.RefusedError{Refused: Denied(a.identity, access.Admin, "")})
+	}
+	if no := d.AuditRefusal(); no != nil {
+		return cell.DrillReport{}, no
+	}
+	x, err := d.cell.BeginDrill(ctx, lasts)
+	if err := a.finish("begun", err); err != nil {
+		return cell.DrillReport{}, err
+	}
+	report, err := x.Report(ctx)
+	if i := a.caller.Identity(); err == nil && (i == nil || !i.Everywhere(access.Admin)) {
+		return cell.DrillReport{}, Unauthenticated(access.ErrRevoked)
+	}
+	return report, err
 }
 
 // Status describes the cell. What says how much there is of anything is for
@@ -351,7 +376,7 @@ func (d *Service) Status(ctx context.Context) (cell.Status, error) {
 	if err != nil || a.identity.Everywhere(access.Admin) {
 		return s, err
 	}
-	return cell.Status{Info: s.Info, Partial: true}, nil
+	return cell.Status{Info: s.Info, Drill: s.Drill, Partial: true}, nil
 }
 
 // Metrics refuses those who may not see the metrics: they name nothing, so who

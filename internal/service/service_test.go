@@ -333,8 +333,8 @@ func TestBreakNeedsRightForEveryName(t *testing.T) {
 				t.Errorf("%s: %v", who, err)
 			}
 		}
-		ended, err := o.Break(o.as("root"), locktable.Break{Name: "a/1", Token: l.Granted.Token, Reason: "because", Now: true})
-		if err != nil || !ended {
+		broken, err := o.Break(o.as("root"), locktable.Break{Name: "a/1", Token: l.Granted.Token, Reason: "because", Now: true})
+		if err != nil || !broken.Ended {
 			t.Errorf("root: %v", err)
 		}
 		if d := o.ledger.last("break"); d.Identity != "root" || d.Reason != "because" || d.Token != uint64(l.Granted.Token) || d.Outcome != "ended" {

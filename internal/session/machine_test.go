@@ -15,7 +15,7 @@ func TestScriptsLeases(t *testing.T)  { runScripts(t, "leases.txt") }
 func TestScriptsModes(t *testing.T)   { runScripts(t, "modes.txt") }
 func TestScriptsWatches(t *testing.T) { runScripts(t, "watches.txt") }
 func TestScriptsTTL(t *testing.T)     { runScripts(t, "ttl.txt") }
-func TestScriptsRide(t *testing.T)   { runScripts(t, "ride.txt") }
+func TestScriptsRide(t *testing.T)    { runScripts(t, "ride.txt") }
 func TestScriptsBeat(t *testing.T)    { runScripts(t, "beat.txt") }
 
 // Servers that are stopped one after the other are followed without growing

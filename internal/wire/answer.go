@@ -84,7 +84,7 @@ func Trace(t cell.Trace, sent clock.Reading) *linkpb.Trace {
 
 // Refused is a refusal in the words of the link.
 func Refused(a locktable.Refused) *linkpb.Refused {
-	r := &linkpb.Refused{Reason: Reason(a.Reason), Message: a.Message, Name: a.Name}
+	r := &linkpb.Refused{Reason: Reason(a.Reason), Message: a.Message, Name: a.Name, ClaimOnlyNano: int64(a.ClaimOnly)}
 	if a.Holder != nil {
 		r.Holder = Holder(*a.Holder)
 	}
@@ -103,12 +103,24 @@ func Holder(h locktable.Holder) *linkpb.Holder {
 		Slot:          h.Slot,
 		Breaking:      h.Breaking,
 		Identity:      h.Identity,
+		Grade:         grades[h.Grade],
+
+		RideThroughNano: int64(h.RideThrough),
 	}
+}
+
+var grades = map[locktable.Grade]linkpb.Grade{
+	locktable.Advisory: linkpb.Grade_GRADE_ADVISORY,
+	locktable.Delayed:  linkpb.Grade_GRADE_DELAYED,
+	locktable.Claimed:  linkpb.Grade_GRADE_CLAIMED,
 }
 
 // Lock is a name of a listing in the words of the link.
 func Lock(l locktable.Lock) *linkpb.Lock {
-	x := &linkpb.Lock{Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse, ClosedForNano: int64(l.ClosedFor)}
+	x := &linkpb.Lock{
+		Name: l.Name, Value: l.Value, Slots: l.Slots, InUse: l.InUse,
+		ClosedForNano: int64(l.ClosedFor), ClaimOnlyNano: int64(l.ClaimOnlyFor),
+	}
 	for _, h := range l.Holders {
 		x.Holders = append(x.Holders, Holder(h))
 	}

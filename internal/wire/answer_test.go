@@ -44,6 +44,7 @@ func same(t *testing.T, got, want proto.Message) {
 func TestPackKeepsEveryField(t *testing.T) {
 	holder := locktable.Holder{
 		Token: 3, Handle: "h", Label: "l", Since: time.Unix(0, 9), ExpiresIn: 5, Slot: 2, Shared: true, Breaking: true, Identity: "i",
+		Grade: locktable.Claimed, RideThrough: 7,
 	}
 	at := func(d time.Duration) clock.Reading { return clock.Reading{}.Add(d) }
 	x := cell.Trace{Received: at(10), Queued: at(11), Taken: at(12), Decided: at(13), Closed: at(14), Appending: at(15), Landed: at(16), Final: at(17)}
@@ -76,7 +77,7 @@ func TestPackKeepsEveryField(t *testing.T) {
 		{3, cell.Traced{Answer: grants("z"), Trace: x}},
 		{0, locktable.Observed{Name: "o", Token: 7, Value: []byte("v"), Label: "l"}},
 		{0, locktable.Observed{Name: "p", Reason: locktable.Denied, Message: "no"}},
-		{4, locktable.Waiting{Place: locktable.Place{Epoch: 1, Sequence: 2}}},
+		{4, locktable.Waiting{Place: locktable.Place{Epoch: 1, Sequence: 2}, ClaimOnly: 8}},
 		{5, locktable.Done{}},
 		{6, locktable.Refused{Reason: locktable.Held, Message: "m", Name: "n", Holder: &holder}},
 	}
@@ -96,12 +97,13 @@ func TestPackKeepsEveryField(t *testing.T) {
 		},
 		Replies: []*linkpb.Reply{
 			granted(1, "x"), granted(2, "a", "b", "c"), traced,
-			{Number: 4, What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{Ticket: []byte{4, 1, 2}}}},
+			{Number: 4, What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{Ticket: []byte{4, 1, 2}, ClaimOnlyNano: 8}}},
 			{Number: 5, What: &linkpb.Reply_Done{Done: &linkpb.Done{}}},
 			{Number: 6, What: &linkpb.Reply_Refused{Refused: &linkpb.Refused{
 				Reason: linkpb.Reason_REASON_HELD, Message: "m", Name: "n",
 				Holder: &linkpb.Holder{
 					Token: 3, Holder: "h", Label: "l", SinceUnixNano: 9, ExpiresInNano: 5, Shared: true, Slot: 2, Breaking: true, Identity: "i",
+					Grade: linkpb.Grade_GRADE_CLAIMED, RideThroughNano: 7,
 				},
 			}}},
 		},

@@ -76,6 +76,7 @@ func Hello(h *linkpb.Hello, tells bool) cell.Hello {
 		Held:       h.Held,
 		Wanted:     h.Wanted,
 		Next:       h.NextNumber,
+		Riding:     time.Duration(max(h.RidingNano, 0)),
 	}
 	if tells {
 		c.Cell, c.Highest = h.Cell, guard.Token(h.HighestToken)

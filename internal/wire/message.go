@@ -82,7 +82,8 @@ func (s Sorter) sort(c *cell.Message, r *linkpb.Request) bool {
 		a := locktable.Acquire{
 			Number: r.Number, Names: w.Acquire.Names, Mode: Mode(w.Acquire.Shared, w.Acquire.Slots),
 			Slots: w.Acquire.Slots, Label: w.Acquire.Label, Value: w.Acquire.Value,
-			LockDelay: time.Duration(w.Acquire.LockDelayNano), Try: w.Acquire.Try, Replaces: w.Acquire.Replaces,
+			LockDelay: time.Duration(w.Acquire.LockDelayNano), Claims: w.Acquire.Claims,
+			RideThrough: time.Duration(w.Acquire.RideThroughNano), Try: w.Acquire.Try, Replaces: w.Acquire.Replaces,
 		}
 		if len(w.Acquire.Ticket) > 0 {
 			a.Ticket = s.Place(cmp.Or(a.Replaces, r.Number), w.Acquire.Ticket)

@@ -94,7 +94,7 @@ func (p *Packer) reply(number uint64, a locktable.Answer) *linkpb.Reply {
 		return r
 	case locktable.Waiting:
 		return &linkpb.Reply{Number: number, What: &linkpb.Reply_Waiting{Waiting: &linkpb.Waiting{
-			Ticket: p.Front.Ticket(number, a.Place),
+			Ticket: p.Front.Ticket(number, a.Place), ClaimOnlyNano: int64(a.ClaimOnly),
 		}}}
 	case locktable.Done:
 		return &linkpb.Reply{Number: number, What: done}

@@ -60,6 +60,7 @@ func (h *history) gather(t *rapid.T) {
 
 // want draws what is asked for.
 func (h *history) want(t *rapid.T, w *mWaiter) (names []string, delay time.Duration) {
+	defer func() { h.claim(t, w) }()
 	w.names = slices.Clone(pool[:1])
 	if h.manyHolders > 0 && rapid.Bool().Draw(t, "many holders of the name") {
 		w.mode, w.slots = h.manyMode, h.manySlots

@@ -19,6 +19,9 @@ type model struct {
 	last     guard.Token
 	// closedUntil is when a name's lock-delay is over, in real time.
 	closedUntil map[string]time.Duration
+	// claimOnly has the names that are closed to those that do not claim, and until when
+	// in real time: as long as the log does not say that it is over.
+	claimOnly map[string]time.Duration
 	// real is the time, over all tenures.
 	real time.Duration
 }
@@ -41,19 +44,25 @@ type mLease struct {
 	fences  []guard.Token
 	number  uint64
 	delay   time.Duration
+	claims  bool
+	ride    time.Duration
 	// over: its session has ended and nobody has taken it out yet.
 	over bool
 }
 
 type mWaiter struct {
 	// session is empty when the grant will open one.
-	session  string
-	ref      locktable.Ref
-	number   uint64
-	names    []string
-	mode     locktable.Mode
-	slots    uint32
-	delay    time.Duration
+	session string
+	ref     locktable.Ref
+	number  uint64
+	names   []string
+	mode    locktable.Mode
+	slots   uint32
+	delay   time.Duration
+	claims  bool
+	ride    time.Duration
+	// told: that it waits for a name that is closed to those that do not claim.
+	told     bool
 	place    locktable.Place
 	detached bool
 	// asked is the request of one without a stream, kept the time from which on its
@@ -63,12 +72,12 @@ type mWaiter struct {
 }
 
 func newModel() *model {
-	return &model{sessions: map[string]*mSession{}, closedUntil: map[string]time.Duration{}}
+	return &model{sessions: map[string]*mSession{}, closedUntil: map[string]time.Duration{}, claimOnly: map[string]time.Duration{}}
 }
 
 // passes reports whether a waiter may be granted a name although another waits.
 func (m *model) passes(w, before *mWaiter) bool {
-	if before == w || before.detached {
+	if before == w || before.detached || m.shutOut(before) != "" {
 		return true
 	}
 	if w.mode == locktable.Shared && before.mode == locktable.Shared {
@@ -79,9 +88,22 @@ func (m *model) passes(w, before *mWaiter) bool {
 	return later || !slices.ContainsFunc(before.names, func(n string) bool { return slices.Contains(w.names, n) })
 }
 
+// shutOut is the first name that is closed to a waiter because it does not claim.
+func (m *model) shutOut(w *mWaiter) string {
+	for _, name := range w.names {
+		if _, closed := m.claimOnly[name]; closed && !w.claims {
+			return name
+		}
+	}
+	return ""
+}
+
 // room says why a waiter cannot have its names as far as holders go; empty: it
 // can.
 func (m *model) room(w *mWaiter) string {
+	if name := m.shutOut(w); name != "" {
+		return name + " is closed to those that do not claim"
+	}
 	for _, name := range w.names {
 		taken := 0
 		for _, l := range m.leases {
@@ -154,7 +176,14 @@ func (m *model) granted(e *recordpb.Event, session string, asked *mWaiter) error
 	if i >= 0 {
 		m.waiters = slices.Delete(m.waiters, i, i+1)
 	}
-	l := &mLease{token: t, session: session, mode: w.mode, slots: w.slots, number: e.Request, delay: time.Duration(e.LockDelayNano)}
+	l := &mLease{
+		token: t, session: session, mode: w.mode, slots: w.slots, number: e.Request, delay: time.Duration(e.LockDelayNano),
+		claims: e.Claims, ride: time.Duration(e.RideThroughNano),
+	}
+	if l.claims != w.claims || l.ride != w.ride || (l.ride > 0) != (e.Kind == recordpb.Kind_KIND_GRANTED_RIDER) {
+		return fmt.Errorf("claims: %v and a ride of %v are granted as %v to one that asked for %v and %v",
+			l.claims, l.ride, e.Kind, w.claims, w.ride)
+	}
 	for _, g := range e.Grants {
 		want := t
 		for _, o := range m.leases {
@@ -199,9 +228,13 @@ func (m *model) ended(e *recordpb.Event, session string) error {
 	return nil
 }
 
-// close begins a lock-delay; the table may count it from later on.
+// close begins a lock-delay, and the time in which the name is claim-only; the table may
+// count them from later on.
 func (m *model) close(l *mLease) {
 	for _, n := range l.names {
+		if l.ride > 0 {
+			m.claimOnly[n] = max(m.claimOnly[n], m.real+l.ride)
+		}
 		if l.delay > 0 {
 			m.closedUntil[n] = max(m.closedUntil[n], m.real+l.delay)
 		}
@@ -229,6 +262,32 @@ func (m *model) sessionEnded(session string, expired bool) error {
 		}
 	}
 	m.waiters = slices.DeleteFunc(m.waiters, func(w *mWaiter) bool { return w.session == session })
+	return nil
+}
+
+// claimOnlyOver checks that a name is opened again, and not too early.
+func (m *model) claimOnlyOver(name string) error {
+	until, closed := m.claimOnly[name]
+	switch {
+	case !closed:
+		return fmt.Errorf("%s was not claim-only", name)
+	case m.real < until:
+		return fmt.Errorf("%s is no longer claim-only %v too early", name, until-m.real)
+	}
+	delete(m.claimOnly, name)
+	for _, w := range m.waiters {
+		w.told = w.told && m.shutOut(w) != ""
+	}
+	return nil
+}
+
+// untold says which waiter does not know why it waits.
+func (m *model) untold() error {
+	for _, w := range m.waiters {
+		if name := m.shutOut(w); name != "" && !w.detached && !w.told {
+			return fmt.Errorf("%v #%d was not told that %s is claim-only", w.ref, w.number, name)
+		}
+	}
 	return nil
 }
 

@@ -115,6 +115,9 @@ func (h *history) follow(t *rapid.T, d locktable.Decided, asked *mWaiter) {
 		}
 	}
 	for _, r := range d.Replies {
+		if w, ok := r.Answer.(locktable.Waiting); ok && w.ClaimOnly > 0 {
+			h.told(t, r, asked)
+		}
 		if w, ok := r.Answer.(locktable.Waiting); ok && asked != nil && r.To == asked.ref {
 			if !slices.ContainsFunc(h.m.waiters, func(x *mWaiter) bool {
 				return x.ref == asked.ref && x.number == asked.number
@@ -124,6 +127,18 @@ func (h *history) follow(t *rapid.T, d locktable.Decided, asked *mWaiter) {
 			}
 		}
 	}
+}
+
+// told checks who is told that a name is closed to those that do not claim.
+func (h *history) told(t *rapid.T, r locktable.Reply, asked *mWaiter) {
+	w := asked
+	if i := slices.IndexFunc(h.m.waiters, func(w *mWaiter) bool { return w.ref == r.To && w.number == r.Number }); i >= 0 {
+		w = h.m.waiters[i]
+	}
+	if w == nil || h.m.shutOut(w) == "" {
+		t.Fatalf("%v #%d is told that a name is closed to it, and none is", r.To, r.Number)
+	}
+	w.told = true
 }
 
 func (h *history) event(e *recordpb.Event, asked *mWaiter) error {
@@ -136,7 +151,13 @@ func (h *history) event(e *recordpb.Event, asked *mWaiter) error {
 		return h.m.sessionEnded(s, false)
 	case recordpb.Kind_KIND_SESSION_EXPIRED:
 		return h.m.sessionEnded(s, true)
-	case recordpb.Kind_KIND_GRANTED:
+	case recordpb.Kind_KIND_NAME_CLAIM_ONLY:
+		if until := h.m.claimOnly[e.Name]; h.m.real+time.Duration(e.LeftNano) < until {
+			return fmt.Errorf("%s is to be claim-only for %v more", e.Name, until-h.m.real)
+		}
+	case recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER:
+		return h.m.claimOnlyOver(e.Name)
+	case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER:
 		if e.Request == 0 {
 			h.m.sessions[s].renewed(h.m.real, 0)
 		}
@@ -224,6 +245,7 @@ func (h *history) acquire(t *rapid.T) {
 		Try: rapid.IntRange(0, 3).Draw(t, "try") == 0,
 	}
 	c.Names, c.LockDelay = h.want(t, w)
+	c.Claims, c.RideThrough = w.claims, w.ride
 	c.Mode, c.Slots = w.mode, w.slots
 	h.do(t, c, w)
 }
@@ -254,6 +276,7 @@ func (h *history) asked(w *mWaiter) locktable.Acquire {
 	return locktable.Acquire{
 		Ref: s.stream, Session: h.id(w.session), Generation: s.generation, Number: w.number,
 		Names: w.names, Mode: w.mode, Slots: w.slots, LockDelay: w.delay,
+		Claims: w.claims, RideThrough: w.ride,
 	}
 }
 
@@ -400,6 +423,10 @@ func (h *history) check(t *rapid.T) {
 		if err := h.m.quiet(h.closed()); err != nil {
 			t.Fatal(err)
 		}
+		if err := h.m.untold(); err != nil {
+			t.Fatal(err)
+		}
+		h.countGrades(t)
 		for name, s := range h.m.sessions {
 			if err := s.late(h.m.real - h.now.High + h.now.Low); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -464,7 +491,7 @@ func (h *history) endAll(t *rapid.T) {
 		h.drain(t)
 	}
 	c := h.table.Counts()
-	if c.Sessions != 0 || c.Leases != 0 || c.Waiters != 0 || c.Names != 0 {
+	if c.Sessions != 0 || c.Leases != 0 || c.Waiters != 0 || c.Names != 0 || c.ByGrade != (locktable.ByGrade{}) || c.Riders != 0 || c.ClaimOnly != 0 {
 		t.Fatalf("left over: %+v", c)
 	}
 }

@@ -34,6 +34,7 @@ func (h *history) once(t *rapid.T) {
 		s.vague = true
 	}
 	c.Names, c.LockDelay = h.want(t, w)
+	c.Claims, c.RideThrough = w.claims, w.ride
 	c.Mode, c.Slots = w.mode, w.slots
 	w.asked = c
 	h.do(t, c, w)

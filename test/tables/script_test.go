@@ -145,7 +145,7 @@ func (s *script) run(a *args) string {
 		for key, field := range map[string]*int{
 			"leases-per-session": &l.LeasesPerSession, "waiters-per-name": &l.WaitersPerName,
 			"sessions": &l.Sessions, "leases": &l.Leases, "waiters": &l.Waiters, "value-bytes": &l.ValueBytes,
-			"observed": &l.Observed,
+			"observed": &l.Observed, "closed": &l.Closed,
 		} {
 			if v := a.value(key); v != "" {
 				*field = int(a.number(v))
@@ -203,8 +203,13 @@ func (s *script) run(a *args) string {
 		return b.String()
 	case "counts":
 		c := s.table.Counts()
-		return fmt.Sprintf("sessions=%d leases=%d waiters=%d counter=%s rolled-back=%v\n",
+		out := fmt.Sprintf("sessions=%d leases=%d waiters=%d counter=%s rolled-back=%v",
 			c.Sessions, c.Leases, c.Waiters, token(c.Counter), c.RolledBack)
+		if a.has("grades") {
+			out += fmt.Sprintf(" advisory=%d delayed=%d claimed=%d riders=%d claim-only=%d",
+				c.ByGrade[locktable.Advisory], c.ByGrade[locktable.Delayed], c.ByGrade[locktable.Claimed], c.Riders, c.ClaimOnly)
+		}
+		return out + "\n"
 	}
 	c := s.command(a)
 	if c == nil {
@@ -267,6 +272,7 @@ func (s *script) command(a *args) locktable.Command {
 			Ref: ref(x, g), Session: s.id(x), Generation: g, Number: a.number(a.word(1)),
 			Names: append([]string{a.word(2)}, a.all("names")...), Try: a.has("try"), Label: a.value("label"),
 			LockDelay: a.duration(a.value("delay"), 0), Value: []byte(a.value("value")),
+			Claims: a.has("claims"), RideThrough: a.duration(a.value("ride"), 0),
 		}
 		s.next[x] = max(s.next[x], c.Number+1)
 		c.Mode, c.Slots = a.mode()
@@ -352,6 +358,7 @@ func (s *script) attach(a *args) locktable.Command {
 	} else {
 		c.Generation = s.generation[x] + 1
 	}
+	c.Riding = a.duration(a.value("riding"), 0)
 	if c.Next = s.next[x]; a.value("next") != "" {
 		c.Next = a.number(a.value("next"))
 	}
@@ -375,7 +382,7 @@ func (s *script) once(a *args) locktable.Command {
 	u := a.word(0)
 	c := locktable.Acquire{
 		Ref: u, Names: append([]string{a.word(1)}, a.all("names")...), Try: a.has("try"), Lease: s.id(u + ".lease"),
-		LockDelay: a.duration(a.value("delay"), 0),
+		LockDelay: a.duration(a.value("delay"), 0), Claims: a.has("claims"), RideThrough: a.duration(a.value("ride"), 0),
 	}
 	c.Mode, c.Slots = a.mode()
 	if v := a.value("id"); v != "" {

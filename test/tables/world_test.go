@@ -236,6 +236,12 @@ func (w *fixture) event(e *recordpb.Event) string {
 	if e.LockDelayNano > 0 {
 		add("delay=%v", time.Duration(e.LockDelayNano))
 	}
+	if e.Claims {
+		add("claims")
+	}
+	if e.RideThroughNano > 0 {
+		add("ride=%v", time.Duration(e.RideThroughNano))
+	}
 	if len(e.Value) > 0 {
 		add("value=%s", e.Value)
 	}
@@ -277,6 +283,9 @@ func (w *fixture) answer(a locktable.Answer) string {
 		if a.RolledBack {
 			s += " rolled-back"
 		}
+		if a.Ride || a.Rode > 0 {
+			s += fmt.Sprintf(" rode=%v ride=%v", a.Rode, a.Ride)
+		}
 		return s
 	case locktable.Opened:
 		return fmt.Sprintf("opened ttl=%v", a.TTL)
@@ -293,15 +302,26 @@ func (w *fixture) answer(a locktable.Answer) string {
 		}
 		return s
 	case locktable.Waiting:
-		return fmt.Sprintf("waiting %d/%d", a.Place.Epoch, a.Place.Sequence)
+		s := fmt.Sprintf("waiting %d/%d", a.Place.Epoch, a.Place.Sequence)
+		if a.ClaimOnly > 0 {
+			s += fmt.Sprintf(" claim-only=%v", a.ClaimOnly)
+		}
+		return s
 	case locktable.Done:
 		return "done"
 	case locktable.Broken:
-		return fmt.Sprintf("broken ended=%v", a.Ended)
+		s := fmt.Sprintf("broken ended=%v", a.Ended)
+		if a.RidesOn > 0 {
+			s += fmt.Sprintf(" rides-on=%v", a.RidesOn)
+		}
+		return s
 	case locktable.Refused:
 		s := "refused " + string(a.Reason)
 		if a.Holder != nil {
 			s += " by " + token(a.Holder.Token)
+		}
+		if strings.Contains(a.Message, "do not claim") {
+			s += ": " + a.Message
 		}
 		return s
 	case locktable.Notice:
@@ -321,11 +341,20 @@ func (w *fixture) answer(a locktable.Answer) string {
 			if l.ClosedFor > 0 {
 				s += fmt.Sprintf(" closed=%v", l.ClosedFor)
 			}
+			if l.ClaimOnlyFor > 0 {
+				s += fmt.Sprintf(" claim-only=%v", l.ClaimOnlyFor)
+			}
 			if len(l.Value) > 0 {
 				s += " value=" + string(l.Value)
 			}
 			for _, h := range l.Holders {
 				s += fmt.Sprintf(" held=%s expires=%v", token(h.Token), h.ExpiresIn)
+				if h.Grade != locktable.Advisory {
+					s += " " + h.Grade.String()
+				}
+				if h.RideThrough > 0 {
+					s += fmt.Sprintf(" ride=%v", h.RideThrough)
+				}
 				if h.Breaking {
 					s += " breaking"
 				}

@@ -143,7 +143,7 @@ func (j *judge) event(e *recordpb.Event) {
 		for _, c := range w.clients {
 			j.believes(c)
 		}
-	case recordpb.Kind_KIND_GRANTED:
+	case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER:
 		j.granted(token, id)
 	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
 		if token != j.holder {

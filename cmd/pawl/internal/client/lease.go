@@ -9,6 +9,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // Acquire asks for a lease. The request id makes it safe to ask again after a
@@ -44,9 +45,14 @@ func HeldError(q *linkpb.AcquireRequest, err error) error {
 		return err
 	}
 	h := output.Holder(rest.HolderOf(r.GetHolder()))
-	// The message may end with what to do when the holder is the session itself.
+	// The message may end with what to do: the name is claim-only, or the holder is the
+	// session itself.
 	message := r.GetMessage()
-	if i := strings.LastIndex(message, "; the holder is a lease of this session"); i >= 0 {
+	i := strings.Index(message, locktable.AlsoClosed)
+	if i < 0 {
+		i = strings.LastIndex(message, "; the holder is a lease of this session")
+	}
+	if i >= 0 {
 		message, h = message[:i], h+message[i:]
 	}
 	switch {

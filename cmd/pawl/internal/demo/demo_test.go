@@ -13,26 +13,46 @@ import (
 // A checker that lets a wrong outcome pass would make the demo worthless.
 func TestJudge(t *testing.T) {
 	outcome := func(lost int64, refused bool, first, second guard.Token) Outcome {
-		return Outcome{Lost: lost, Refused: refused, First: first, Second: second}
+		return Outcome{account: account{Lost: lost}, Refused: refused, First: first, Second: second}
 	}
 	good, kept := outcome(amountB, false, 1, 2), outcome(0, true, 3, 4)
+	ridden := func(spoil func(*Ridden)) Ridden {
+		entries := []entry{{"opening", 0, 100, 0}, {"A", 10, 110, 6}, {"A", 10, 120, 6}, {"A", 10, 130, 6}}
+		r := Ridden{account: account{0, entries}, Token: 6, Rode: true, Alone: true, Resumed: true}
+		spoil(&r)
+		return r
+	}
+	rode := ridden(func(*Ridden) {})
 	for _, tc := range []struct {
 		name               string
 		unguarded, guarded Outcome
+		outage             Ridden
 		want               bool
 	}{
-		{"as told", good, kept, true},
-		{"nothing is lost without the guard", outcome(0, false, 1, 2), kept, false},
-		{"something else is lost", outcome(amountA, false, 1, 2), kept, false},
-		{"refused without the guard", outcome(amountB, true, 1, 2), kept, false},
-		{"not refused with it", good, outcome(0, false, 3, 4), false},
-		{"lost with it", good, outcome(amountB, true, 3, 4), false},
-		{"tokens that repeat", outcome(amountB, false, 1, 1), kept, false},
-		{"tokens that fall", good, outcome(0, true, 4, 3), false},
-		{"tokens that fall between the halves", outcome(amountB, false, 5, 6), kept, false},
-		{"no tokens", outcome(amountB, false, 0, 2), kept, false},
+		{"as told", good, kept, rode, true},
+		{"nothing is lost without the guard", outcome(0, false, 1, 2), kept, rode, false},
+		{"something else is lost", outcome(amountA, false, 1, 2), kept, rode, false},
+		{"refused without the guard", outcome(amountB, true, 1, 2), kept, rode, false},
+		{"not refused with it", good, outcome(0, false, 3, 4), rode, false},
+		{"lost with it", good, outcome(amountB, true, 3, 4), rode, false},
+		{"tokens that repeat", outcome(amountB, false, 1, 1), kept, rode, false},
+		{"tokens that fall", good, outcome(0, true, 4, 3), rode, false},
+		{"tokens that fall between the halves", outcome(amountB, false, 5, 6), kept, rode, false},
+		{"no tokens", outcome(amountB, false, 0, 2), kept, rode, false},
+		{"the lease did not ride", good, kept, ridden(func(r *Ridden) { r.Rode = false }), false},
+		{"a server was there when it wrote", good, kept, ridden(func(r *Ridden) { r.Alone = false }), false},
+		{"the lease did not go on", good, kept, ridden(func(r *Ridden) { r.Resumed = false }), false},
+		{"an entry with another token", good, kept, ridden(func(r *Ridden) { r.Entries[3].Token = 7 }), false},
+		{"another token than the lease's", good, kept, ridden(func(r *Ridden) { r.Token = 7 }), false},
+		{"an entry is missing", good, kept, ridden(func(r *Ridden) { r.Entries = r.Entries[:3] }), false},
+		{"an entry too many", good, kept, ridden(func(r *Ridden) { r.Entries = append(r.Entries, r.Entries[3]) }), false},
+		{"an update is lost in the outage", good, kept, ridden(func(r *Ridden) { r.Lost, r.Entries[3].Balance = 10, 120 }), false},
+		{"lost, and the entries do not show it", good, kept, ridden(func(r *Ridden) { r.Lost = 10 }), false},
+		{"no ledger", good, kept, ridden(func(r *Ridden) { r.Entries = nil }), false},
+		{"a token of the outage's that is not the highest", good, outcome(0, true, 5, 6), rode, false},
+		{"no outage", good, kept, Ridden{}, false},
 	} {
-		if got := judge(tc.unguarded, tc.guarded).OK; got != tc.want {
+		if got := judge(tc.unguarded, tc.guarded, tc.outage).OK; got != tc.want {
 			t.Errorf("%s: %t", tc.name, got)
 		}
 	}
@@ -77,18 +97,46 @@ func TestTextIsColoredOnlyOnRequest(t *testing.T) {
 		var b bytes.Buffer
 		tell := Text(&b, colour)
 		tell.Begin(Setting{TTL: 2 * time.Second, Ledger: "SQLite", Guard: "sqlguard"})
-		tell.Half(true)
+		for _, a := range []Act{Unguarded, Guarded, Outage} {
+			tell.Act(a)
+		}
 		tell.Say(Moment{At: time.Second, Who: "A", What: stepRefused, Token: 7, Text: "REFUSED by the ledger"})
-		tell.Ledger(Outcome{Lost: 20, Entries: []entry{{Who: "opening", Balance: 100}, {Who: "A", Amount: 10, Balance: 110, Token: 7}}})
+		tell.Ledger(account{20, []entry{{Who: "opening", Balance: 100}, {Who: "A", Amount: 10, Balance: 110, Token: 7}}})
 		tell.End(Verdict{OK: true})
 		tell.End(Verdict{})
 		if got := strings.Contains(b.String(), "\x1b["); got != colour {
 			t.Errorf("colour %t:\n%s", colour, b.String())
 		}
-		for _, part := range []string{"0000000000000007", "LOST: 20. The balance should be 130.", "+10", "please report it"} {
+		for _, part := range []string{"0000000000000007", "LOST: 20. The balance should be 130.", "+10", "please report it", "1. Nobody", "(sqlguard)", "3. The service is gone", "docs/ride-through.md"} {
 			if !strings.Contains(b.String(), part) {
 				t.Errorf("%q is missing in:\n%s", part, b.String())
 			}
+		}
+	}
+}
+
+func TestJSONNamesTheAct(t *testing.T) {
+	var b bytes.Buffer
+	tell := JSON(&b)
+	tell.Begin(Setting{})
+	for _, a := range []Act{Unguarded, Guarded, Outage} {
+		tell.Act(a)
+		tell.Say(Moment{Who: "A", What: stepRead, Token: 7, Text: "reads"})
+		tell.Ledger(account{})
+	}
+	o := Outcome{First: 1, Second: 2}
+	tell.End(judge(o, o, Ridden{Token: 7, Rode: true}))
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	parts := []string{
+		`"half":"start"`, `"half":"unguarded"`, `"half":"guarded"`, `"half":"outage"`,
+		`"outage":{"lost":"0","ledger":null,"token_a":"7","rode":true,"wrote_while_down":false,"resumed":false}`,
+	}
+	if len(lines) != len(parts) {
+		t.Fatalf("it is\n%s", b.String())
+	}
+	for i, part := range parts {
+		if !strings.Contains(lines[i], part) {
+			t.Errorf("%s is missing in %s", part, lines[i])
 		}
 	}
 }

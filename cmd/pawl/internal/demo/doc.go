@@ -1,20 +1,24 @@
 // Package demo shows with real processes what pawl is for: a holder that is
-// paused past its lease comes back and finishes what it was doing.
+// paused past its lease comes back and finishes what it was doing, and one whose
+// server is killed works on.
 //
 //	pawl demo zombie ──starts──▶ pawl serve            (embedded store)
 //	        │────────starts──▶ worker A ─┐
 //	        │────────starts──▶ worker B ─┴─▶ ledger    (SQLite, or PostgreSQL)
-//	        └─SIGSTOP, SIGCONT─▶ A
+//	        ├─SIGSTOP, SIGCONT─▶ A                     (acts 1 and 2)
+//	        └─SIGKILL, start again─▶ pawl serve        (act 3: A alone)
 //
 // Nothing is mocked: the server is this program's "serve", the workers are this
 // program once more and use the public SDK, the ledger is a database file, and
-// the pause is SIGSTOP. The one arrangement is that A's work between reading and
+// the pause is SIGSTOP, and the outage SIGKILL. The one arrangement is that A's work between reading and
 // writing lasts until the demo says so, so that the pause meets it there every
 // time.
 //
 // It promises to end no process that it did not start, to leave none behind,
 // even if it is killed itself, and to remove its folder, and its database on
 // PostgreSQL, unless it is killed. It
-// reports success only when both halves came out as told: without the guard an
-// update is lost, with it the late write is refused and nothing is lost.
+// reports success only when all acts came out as told: without the guard an update
+// is lost; with it the late write is refused and nothing is lost; and a lease that
+// rides outlives the outage under its token, while its holder's write is accepted
+// without a server, and nothing is lost.
 package demo

@@ -15,6 +15,28 @@ type entry struct {
 	Token   guard.Token `json:"fencing_token,omitzero"`
 }
 
+// account is a ledger at the end of an act.
+type account struct {
+	// Lost is by how much the balance misses the sum of what was added.
+	Lost    int64   `json:"lost,string"`
+	Entries []entry `json:"ledger"`
+}
+
+func accountOf(ctx context.Context, book ledger) (account, error) {
+	all, err := book.entries(ctx)
+	return account{lostIn(all), all}, err
+}
+
+// lostIn is by how much the last balance misses the sum of what was added.
+func lostIn(entries []entry) int64 {
+	sum, last := int64(openingBalance), int64(openingBalance)
+	for _, e := range entries {
+		sum += e.Amount
+		last = e.Balance
+	}
+	return sum - last
+}
+
 // openingBalance is what the first row says.
 const openingBalance = 100
 
@@ -39,9 +61,9 @@ type ledger interface {
 // place is where the ledgers of a demo are.
 type place interface {
 	setting() Setting
-	// ledger opens the ledger of a half. A worker finds it by arguments and the
+	// ledger opens the ledger of an act. A worker finds it by arguments and the
 	// environment.
-	ledger(ctx context.Context, half string) (book ledger, args, env []string, err error)
+	ledger(ctx context.Context, a Act) (book ledger, args, env []string, err error)
 	// remove leaves nothing of it.
 	remove() error
 }

@@ -71,8 +71,8 @@ func (p *postgresPlace) remove() error {
 	return nil
 }
 
-func (p *postgresPlace) ledger(ctx context.Context, half string) (ledger, []string, []string, error) {
-	table := "ledger_" + half
+func (p *postgresPlace) ledger(ctx context.Context, a Act) (ledger, []string, []string, error) {
+	table := "ledger_" + a.String()
 	book, err := openPostgres(ctx, p.dsn, p.database, table)
 	return book, []string{"--database", p.database, "--ledger", table}, []string{postgresEnv + "=" + p.dsn}, err
 }

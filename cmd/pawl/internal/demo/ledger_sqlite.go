@@ -18,8 +18,8 @@ type sqlitePlace struct{ folder string }
 
 func (sqlitePlace) setting() Setting { return Setting{Ledger: "SQLite", Guard: "sqlguard"} }
 
-func (p sqlitePlace) ledger(_ context.Context, half string) (ledger, []string, []string, error) {
-	path := filepath.Join(p.folder, "ledger-"+half+".db")
+func (p sqlitePlace) ledger(_ context.Context, a Act) (ledger, []string, []string, error) {
+	path := filepath.Join(p.folder, "ledger-"+a.String()+".db")
 	book, err := openSQLite(path)
 	return book, []string{"--ledger", path}, nil, err
 }

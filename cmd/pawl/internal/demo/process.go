@@ -87,11 +87,20 @@ func (p *process) signal(s os.Signal) error {
 	return nil
 }
 
-// goOn writes the line that a slow worker waits for.
+// goOn writes the line that a worker waits for.
 func (p *process) goOn() error {
 	if _, err := io.WriteString(p.input, "go on\n"); err != nil {
 		return fmt.Errorf("tell the worker to go on: %w", err)
 	}
+	return nil
+}
+
+// kill ends the process as a crash does, and waits until it has ended.
+func (p *process) kill() error {
+	if err := p.signal(os.Kill); err != nil {
+		return err
+	}
+	p.stop()
 	return nil
 }
 
@@ -134,9 +143,10 @@ func reasonOf(s step) string {
 	return ": " + s.Error
 }
 
-// startServer runs a server in a folder and returns where it is reached.
-func startServer(ctx context.Context, folder string) (*process, string, error) {
-	p, err := start(ctx, true, nil, "serve", "--listen", "127.0.0.1:0", "--http", "off",
+// startServer runs a server in a folder, listening at an address, and returns where it
+// is reached.
+func startServer(ctx context.Context, folder, listen string) (*process, string, error) {
+	p, err := start(ctx, true, nil, "serve", "--listen", listen, "--http", "off",
 		"--data", folder, "--store", "embedded", "--log-format", "json", "--until-eof")
 	if err != nil {
 		return nil, "", err
@@ -171,6 +181,7 @@ func startWorker(ctx context.Context, w Worker, args, env []string) (*process, e
 		WorkerCommand, "--server", w.Server, "--name", w.Name,
 		"--amount", strconv.FormatInt(w.Amount, 10), "--ttl", w.TTL.String(),
 		"--guarded=" + strconv.FormatBool(w.Guarded), "--slow=" + strconv.FormatBool(w.Slow),
+		"--rides=" + strconv.FormatBool(w.Rides),
 	}, args...)...)
 }
 

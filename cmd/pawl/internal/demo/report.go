@@ -27,12 +27,37 @@ type Setting struct {
 	Ledger, Guard, Where string
 }
 
+// Act is a part of the story.
+type Act uint8
+
+// The acts in their order.
+const (
+	// Unguarded: nobody checks the token.
+	Unguarded Act = iota + 1
+	// Guarded: the ledger does.
+	Guarded
+	// Outage: the ledger does, and the server is gone for a while.
+	Outage
+)
+
+func (a Act) String() string {
+	switch a {
+	case Unguarded:
+		return "unguarded"
+	case Guarded:
+		return "guarded"
+	case Outage:
+		return "outage"
+	}
+	return "start" // before the first one
+}
+
 // Reporter tells the story.
 type Reporter interface {
 	Begin(s Setting)
-	Half(guarded bool)
+	Act(a Act)
 	Say(m Moment)
-	Ledger(o Outcome)
+	Ledger(a account)
 	End(v Verdict)
 }
 
@@ -64,7 +89,7 @@ func (t *text) paint(code, s string) string {
 
 func (t *text) print(format string, a ...any) { fmt.Fprintf(t.w, format+"\n", a...) }
 
-// Begin implements Teller.
+// Begin implements Reporter.
 func (t *text) Begin(s Setting) {
 	t.guard = s.Guard
 	where := s.Ledger
@@ -80,21 +105,22 @@ goes up: the later the lease, the higher its token.
 `, where, s.TTL)
 }
 
-// Half implements Teller.
-func (t *text) Half(guarded bool) {
-	title := "1. Nobody checks the token"
-	if guarded {
-		title = "2. The ledger checks the token (" + t.guard + ")"
-	}
+// Act implements Reporter.
+func (t *text) Act(a Act) {
+	title := map[Act]string{
+		Unguarded: "1. Nobody checks the token",
+		Guarded:   "2. The ledger checks the token (" + t.guard + ")",
+		Outage:    "3. The service is gone, and the guarded worker works on",
+	}[a]
 	t.print("\n%s\n", t.paint(bold, title))
 }
 
-// Say implements Teller.
+// Say implements Reporter.
 func (t *text) Say(m Moment) {
 	who := map[string]string{"A": violet, "B": blue, "server": dim}[m.Who]
 	line := m.Text
 	switch m.What {
-	case "stopped", "continued":
+	case "stopped", "continued", "killed", stepRides:
 		line = t.paint(yellow, line)
 	case stepRefused:
 		line = strings.Replace(line, "REFUSED", t.paint(green, "REFUSED"), 1)
@@ -106,24 +132,24 @@ func (t *text) Say(m Moment) {
 	t.print("%s  %s  %s  %s", t.paint(dim, fmt.Sprintf("%6.2fs", m.At.Seconds())), t.paint(who, fmt.Sprintf("%-6s", m.Who)), token, line)
 }
 
-// Ledger implements Teller.
-func (t *text) Ledger(o Outcome) {
+// Ledger implements Reporter.
+func (t *text) Ledger(a account) {
 	t.print("\n         %-8s %7s %8s   %s", "ledger", "added", "balance", "token")
-	for i, e := range o.Entries {
+	for i, e := range a.Entries {
 		if i == 0 {
 			t.print("         %-8s %7s %8d", e.Who, "", e.Balance)
 			continue
 		}
 		t.print("         %-8s %+7d %8d   %s", e.Who, e.Amount, e.Balance, e.Token.Fixed())
 	}
-	if o.Lost != 0 {
-		t.print("         %s", t.paint(red, fmt.Sprintf("LOST: %d. The balance should be %d.", o.Lost, o.Entries[len(o.Entries)-1].Balance+o.Lost)))
+	if a.Lost != 0 {
+		t.print("         %s", t.paint(red, fmt.Sprintf("LOST: %d. The balance should be %d.", a.Lost, a.Entries[len(a.Entries)-1].Balance+a.Lost)))
 		return
 	}
 	t.print("         %s", t.paint(green, "Nothing is lost."))
 }
 
-// End implements Teller.
+// End implements Reporter.
 func (t *text) End(v Verdict) {
 	if !v.OK {
 		t.print("\n%s", t.paint(red, "This is not how it must come out: please report it, with what stands above."))
@@ -133,21 +159,25 @@ func (t *text) End(v Verdict) {
 %s
 No lease can prevent the late write: between looking at the lease and writing
 there is always a moment in which the holder may be stopped. The one who can is
-the one who is written to: it remembers the highest token and refuses a lower.`, t.paint(bold, "What you saw"))
+the one who is written to: it remembers the highest token and refuses a lower.
+
+So a worker that writes only there can go on while the service is gone. What goes
+through no guard, such as a mail or a payment, may then happen twice: see
+docs/ride-through.md.`, t.paint(bold, "What you saw"))
 }
 
 // JSON tells it to machines, a line for each moment.
-func JSON(w io.Writer) Reporter { return &jsonLines{enc: json.NewEncoder(w), half: "start"} }
+func JSON(w io.Writer) Reporter { return &jsonLines{enc: json.NewEncoder(w)} }
 
 type jsonLines struct {
-	enc  *json.Encoder
-	half string
+	enc *json.Encoder
+	act Act
 }
 
 // An error means that nobody reads; the demo's outcome is its exit code.
 func (j *jsonLines) print(v any) { _ = j.enc.Encode(v) }
 
-// Begin implements Teller.
+// Begin implements Reporter.
 func (j *jsonLines) Begin(s Setting) {
 	j.print(struct {
 		Half   string `json:"half"`
@@ -156,18 +186,13 @@ func (j *jsonLines) Begin(s Setting) {
 		Ledger string `json:"ledger"`
 		Guard  string `json:"guard"`
 		Where  string `json:"where,omitempty"`
-	}{j.half, "begin", s.TTL.String(), s.Ledger, s.Guard, s.Where})
+	}{j.act.String(), "begin", s.TTL.String(), s.Ledger, s.Guard, s.Where})
 }
 
-// Half implements Teller.
-func (j *jsonLines) Half(guarded bool) {
-	j.half = "unguarded"
-	if guarded {
-		j.half = "guarded"
-	}
-}
+// Act implements Reporter.
+func (j *jsonLines) Act(a Act) { j.act = a }
 
-// Say implements Teller.
+// Say implements Reporter.
 func (j *jsonLines) Say(m Moment) {
 	j.print(struct {
 		Half  string      `json:"half"`
@@ -176,13 +201,13 @@ func (j *jsonLines) Say(m Moment) {
 		What  string      `json:"what"`
 		Token guard.Token `json:"fencing_token,omitzero"`
 		Text  string      `json:"text"`
-	}{j.half, m.At.Round(time.Millisecond).String(), m.Who, m.What, m.Token, m.Text})
+	}{j.act.String(), m.At.Round(time.Millisecond).String(), m.Who, m.What, m.Token, m.Text})
 }
 
-// Ledger implements Teller: what it would say is in the verdict.
-func (j *jsonLines) Ledger(Outcome) {}
+// Ledger implements Reporter: what it would say is in the verdict.
+func (j *jsonLines) Ledger(account) {}
 
-// End implements Teller.
+// End implements Reporter.
 func (j *jsonLines) End(v Verdict) {
 	j.print(struct {
 		What string `json:"what"`

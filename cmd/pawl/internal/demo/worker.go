@@ -30,7 +30,13 @@ type Worker struct {
 	Guarded bool
 	// Slow: the work between reading and writing lasts until a line is read.
 	Slow bool
+	// Rides: the lease rides through an outage. The worker adds its amount before, in and
+	// after it; a line is read when the outage has begun.
+	Rides bool
 }
+
+// rideThrough is for how long a lease may ride.
+const rideThrough = time.Hour
 
 // The steps that a worker reports, one line of JSON each.
 const (
@@ -39,6 +45,8 @@ const (
 	stepRead     = "read"
 	stepWrote    = "wrote"
 	stepRefused  = "refused"
+	stepRides    = "rides"
+	stepGoesOn   = "goes on"
 	stepReleased = "released"
 	stepFailed   = "failed"
 )
@@ -49,8 +57,9 @@ type step struct {
 	Token   guard.Token `json:"fencing_token,omitzero"`
 	Seen    guard.Token `json:"seen,omitzero"`
 	Balance int64       `json:"balance,string,omitempty"`
-	Held    string      `json:"held_by,omitempty"`
-	Error   string      `json:"error,omitempty"`
+	// Riding is what the lease says.
+	Riding bool   `json:"riding,omitempty"`
+	Error  string `json:"error,omitempty"`
 }
 
 // Run works until it is done or its input ends.
@@ -86,6 +95,9 @@ func (w Worker) work(ctx context.Context, goOn <-chan struct{}, report func(step
 	}
 	defer client.Close()
 
+	if w.Rides {
+		return w.ride(ctx, client, book, goOn, report)
+	}
 	err = w.add(ctx, client, book, goOn, report)
 	if errors.Is(err, guard.ErrStale) {
 		// The ledger said no, and nothing happened. A new lease, the balance as
@@ -107,21 +119,101 @@ func (w Worker) open(ctx context.Context) (ledger, error) {
 // cannot do is to act at the very moment at which it last knew to hold the
 // lease.
 func (w Worker) add(ctx context.Context, client *pawl.Client, book ledger, goOn <-chan struct{}, report func(step)) error {
-	var options []pawl.AcquireOption
-	if w.Guarded {
-		if err := book.install(ctx); err != nil {
-			return err
-		}
-		options = append(options, pawl.Claim(book))
-	}
-	report(step{Step: stepAsks})
-	lease, err := client.Acquire(ctx, leaseName, options...)
+	lease, err := w.acquire(ctx, client, book, report)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }() // twice is fine
-	report(step{Step: stepAcquired, Token: lease.Token()})
+	if err := w.addUnder(ctx, lease, book, goOn, report); err != nil {
+		return err
+	}
+	_ = lease.Release(ctx) // a lost lease needs no release
+	report(step{Step: stepReleased})
+	return nil
+}
 
+// ride adds the amount three times under one lease: before an outage of the service, in
+// it and after it.
+func (w Worker) ride(ctx context.Context, client *pawl.Client, book ledger, goOn <-chan struct{}, report func(step)) error {
+	lease, err := w.acquire(ctx, client, book, report)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }() // twice is fine
+	if err := w.addUnder(ctx, lease, book, nil, report); err != nil {
+		return err
+	}
+
+	select {
+	case <-goOn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := await(ctx, client, lease, pawl.Riding); err != nil {
+		return err
+	}
+	report(step{Step: stepRides, Token: lease.Token(), Riding: lease.Riding()})
+	if err := w.addUnder(ctx, lease, book, nil, report); err != nil {
+		return err
+	}
+
+	if err := await(ctx, client, lease, pawl.Safe); err != nil {
+		return err
+	}
+	if err := lease.Check(ctx); err != nil {
+		return err
+	}
+	report(step{Step: stepGoesOn, Token: lease.Token(), Riding: lease.Riding()})
+	if err := w.addUnder(ctx, lease, book, nil, report); err != nil {
+		return err
+	}
+	if err := lease.Release(ctx); err != nil {
+		return err
+	}
+	report(step{Step: stepReleased, Token: lease.Token()})
+	return nil
+}
+
+// await waits for Riding, or for Safe, as long as the lease lasts. An event that the lease
+// has left behind is not what is waited for.
+func await(ctx context.Context, client *pawl.Client, lease *pawl.Lease, want pawl.EventKind) error {
+	for {
+		select {
+		case e := <-client.Events():
+			if e.Kind == want && lease.Riding() == (want == pawl.Riding) {
+				return nil
+			}
+		case <-lease.Context().Done():
+			return fmt.Errorf("wait for the event %q: %w", want, context.Cause(lease.Context()))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// acquire takes the lease and, where the ledger checks tokens, claims it.
+func (w Worker) acquire(ctx context.Context, client *pawl.Client, book ledger, report func(step)) (*pawl.Lease, error) {
+	var options []pawl.AcquireOption
+	if w.Guarded {
+		if err := book.install(ctx); err != nil {
+			return nil, err
+		}
+		options = append(options, pawl.Claim(book))
+	}
+	if w.Rides {
+		options = append(options, pawl.RideThrough(rideThrough))
+	}
+	report(step{Step: stepAsks})
+	lease, err := client.Acquire(ctx, leaseName, options...)
+	if err != nil {
+		return nil, err
+	}
+	report(step{Step: stepAcquired, Token: lease.Token()})
+	return lease, nil
+}
+
+// addUnder reads the balance and adds the amount, under a lease.
+func (w Worker) addUnder(ctx context.Context, lease *pawl.Lease, book ledger, goOn <-chan struct{}, report func(step)) error {
 	balance, err := book.balance(ctx)
 	if err != nil {
 		return err
@@ -145,6 +237,7 @@ func (w Worker) add(ctx context.Context, client *pawl.Client, book ledger, goOn 
 	} else {
 		err = book.add(ctx, e)
 	}
+	lease.Overtaken(err) // ends a lease whose token the ledger refused
 	var stale *guard.StaleError
 	if errors.As(err, &stale) {
 		report(step{Step: stepRefused, Token: stale.Shown, Seen: stale.Seen})
@@ -153,7 +246,5 @@ func (w Worker) add(ctx context.Context, client *pawl.Client, book ledger, goOn 
 		return fmt.Errorf("write: %w", err)
 	}
 	report(step{Step: stepWrote, Token: lease.Token(), Balance: e.Balance})
-	_ = lease.Release(ctx) // a lost lease needs no release
-	report(step{Step: stepReleased})
 	return nil
 }

@@ -25,7 +25,7 @@ type Options struct {
 }
 
 // limit bounds the whole demo.
-const limit = 40 * time.Second
+const limit = time.Minute
 
 // What the workers add.
 const (
@@ -33,10 +33,10 @@ const (
 	amountB = 20
 )
 
-// ErrUnexpectedOutcome: a half did not come out as it must.
+// ErrUnexpectedOutcome: an act did not come out as it must.
 var ErrUnexpectedOutcome = errors.New("the demo did not come out as it must")
 
-// Zombie runs both halves and returns nil when both came out as they must.
+// Zombie runs the three acts and returns nil when all came out as they must.
 func Zombie(ctx context.Context, o Options) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -53,27 +53,29 @@ func Zombie(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, at.remove()) }()
 
-	z := &zombie{o: o, place: at, begun: o.Clock.Now()}
+	z := &zombie{o: o, place: at, data: filepath.Join(folder, "data"), begun: o.Clock.Now()}
 	s := at.setting()
 	s.TTL = o.TTL
 	o.Report.Begin(s)
-	server, address, err := startServer(ctx, filepath.Join(folder, "data"))
-	if err != nil {
+	if err := z.serve(ctx, "127.0.0.1:0"); err != nil {
 		return err
 	}
-	defer server.stop()
-	z.address = address
-	z.say("server", "started", 0, "serves on %s with its embedded store (process %d)", address, server.cmd.Process.Pid)
+	defer func() { z.server.stop() }() // the one that runs by then
+	z.say("server", "started", 0, "serves on %s with its embedded store (process %d)", z.address, z.server.cmd.Process.Pid)
 
-	lost, err := z.half(ctx, false)
+	lost, err := z.late(ctx, Unguarded)
 	if err != nil {
 		return err
 	}
-	kept, err := z.half(ctx, true)
+	kept, err := z.late(ctx, Guarded)
 	if err != nil {
 		return err
 	}
-	v := judge(lost, kept)
+	ridden, err := z.outage(ctx)
+	if err != nil {
+		return err
+	}
+	v := judge(lost, kept, ridden)
 	o.Report.End(v)
 	if !v.OK {
 		return ErrUnexpectedOutcome
@@ -85,8 +87,19 @@ func Zombie(ctx context.Context, o Options) (err error) {
 type zombie struct {
 	o       Options
 	place   place
+	data    string // the server's folder
+	server  *process
 	address string
 	begun   clock.Reading
+}
+
+// serve starts the server.
+func (z *zombie) serve(ctx context.Context, listen string) error {
+	server, address, err := startServer(ctx, z.data, listen)
+	if err == nil {
+		z.server, z.address = server, address
+	}
+	return err
 }
 
 func (z *zombie) say(who, what string, token guard.Token, text string, a ...any) {
@@ -95,10 +108,10 @@ func (z *zombie) say(who, what string, token guard.Token, text string, a ...any)
 	})
 }
 
-// half runs the scenario once. A is stopped between reading and writing, outside of a
+// late runs one of the first two acts. A is stopped between reading and writing, outside of a
 // transaction: inside one it would hold SQLite's write lock, or in PostgreSQL its lock
 // in the guard, and no claim could succeed before it goes on.
-func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) {
+func (z *zombie) late(ctx context.Context, act Act) (o Outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// When something goes wrong a worker is killed: it may be a stopped one.
@@ -108,12 +121,8 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 		}
 		p.stop()
 	}
-	z.o.Report.Half(guarded)
-	name := "unguarded"
-	if guarded {
-		name = "guarded"
-	}
-	book, args, env, err := z.place.ledger(ctx, name)
+	z.o.Report.Act(act)
+	book, args, env, err := z.place.ledger(ctx, act)
 	if err != nil {
 		return o, err
 	}
@@ -121,7 +130,7 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 	if err := book.create(ctx); err != nil {
 		return o, err
 	}
-	w := Worker{Server: z.address, TTL: z.o.TTL, Guarded: guarded}
+	w := Worker{Server: z.address, TTL: z.o.TTL, Guarded: act == Guarded}
 
 	w.Name, w.Amount, w.Slow = "A", amountA, true
 	a, err := startWorker(ctx, w, args, env)
@@ -153,11 +162,10 @@ func (z *zombie) half(ctx context.Context, guarded bool) (o Outcome, err error) 
 	if o.Refused, err = z.comesBack(ctx, a, w, o); err != nil {
 		return o, err
 	}
-	if o.Entries, err = book.entries(ctx); err != nil {
+	if o.account, err = accountOf(ctx, book); err != nil {
 		return o, err
 	}
-	o.Lost = lostIn(o.Entries)
-	z.o.Report.Ledger(o)
+	z.o.Report.Ledger(o.account)
 	return o, nil
 }
 
@@ -250,44 +258,4 @@ func (z *zombie) comesBack(ctx context.Context, a *process, w Worker, o Outcome)
 	}
 	z.say("A", s.Step, s.Token, "reads %d, writes %d + %d = %d", read, read, amountA, s.Balance)
 	return true, nil
-}
-
-// judge says whether both halves came out as they must.
-func judge(unguarded, guarded Outcome) Verdict {
-	rose := func(o Outcome) bool { return 0 < o.First && o.First < o.Second }
-	return Verdict{
-		OK: unguarded.Lost == amountB && !unguarded.Refused && rose(unguarded) &&
-			guarded.Lost == 0 && guarded.Refused && rose(guarded) && guarded.First > unguarded.Second,
-		Unguarded: unguarded, Guarded: guarded,
-	}
-}
-
-// lostIn is by how much the last balance misses the sum of what was added.
-func lostIn(entries []entry) int64 {
-	sum, last := int64(openingBalance), int64(openingBalance)
-	for _, e := range entries {
-		sum += e.Amount
-		last = e.Balance
-	}
-	return sum - last
-}
-
-// Outcome is what a half came to.
-type Outcome struct {
-	// Lost is by how much the balance misses the sum of what was added.
-	Lost int64 `json:"lost,string"`
-	// Refused: the late write was.
-	Refused bool `json:"late_write_refused"`
-	// First and Second are the tokens of A's and of B's lease.
-	First  guard.Token `json:"token_a"`
-	Second guard.Token `json:"token_b"`
-	// Entries is the ledger at the end.
-	Entries []entry `json:"ledger"`
-}
-
-// Verdict is what the demo came to.
-type Verdict struct {
-	OK        bool    `json:"ok"`
-	Unguarded Outcome `json:"unguarded"`
-	Guarded   Outcome `json:"guarded"`
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/runner"
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/bounds"
 	"github.com/pawlproject/pawl/internal/cell"
@@ -45,7 +46,11 @@ var known = map[string]any{
 	"bounds.TTLDefault":     bounds.TTLDefault,
 	"bounds.WaitMax":        bounds.WaitMax,
 	"bounds.LockDelayMax":   bounds.LockDelayMax,
+	"bounds.RideThroughMax": bounds.RideThroughMax,
 	"bounds.SlotsMax":       bounds.SlotsMax,
+	"bounds.DrillMax":       bounds.DrillMax,
+	"cell.RollMax":          cell.RollMax,
+	"cell.RollListed":       cell.RollListed,
 	"bounds.PageMax":        bounds.PageMax,
 	"bounds.NumbersMax":     bounds.NumbersMax,
 	"bounds.PlaceKept":      bounds.PlaceKept,
@@ -78,6 +83,7 @@ var known = map[string]any{
 	"authfile.RightsMax":     authfile.RightsMax,
 	"authfile.LimitMax":      authfile.LimitMax,
 	"protolimit.PartsMax":    protolimit.PartsMax,
+	"runner.DatabasesMax":    runner.DatabasesMax,
 	"infile.BytesMax":        infile.BytesMax,
 	"audit.QueueMax":         audit.QueueMax,
 
@@ -137,6 +143,7 @@ var unexported = map[string]string{
 	"step.dropMin":          "internal/step/waiting.go",
 	"step.heldMax":          "internal/step/waiting.go",
 	"locktable.changedMax":  "internal/locktable/changed.go",
+	"locktable.namesOnRoll": "internal/locktable/roll.go",
 	"link.logGap":           "internal/link/log_limit.go",
 	"cell.resignMax":        "internal/cell/run.go",
 	"server.resignMax":      "cmd/pawl/internal/server/server.go",

@@ -235,12 +235,20 @@ func TestDemoZombieOnPostgres(t *testing.T) {
 	var v struct {
 		OK                 bool
 		Unguarded, Guarded half
+		Outage             struct {
+			Lost          string
+			Rode, Resumed bool
+			Alone         bool `json:"wrote_while_down"`
+		}
 	}
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &v); err != nil {
 		t.Fatal(err)
 	}
 	if !v.OK || v.Unguarded != (half{"20", false}) || v.Guarded != (half{"0", true}) {
 		t.Errorf("the verdict is %+v", v)
+	}
+	if o := v.Outage; o.Lost != "0" || !o.Rode || !o.Alone || !o.Resumed {
+		t.Errorf("in the outage: %+v", o)
 	}
 	for _, part := range []string{`"PostgreSQL"`, `"pgguard"`} {
 		if !strings.Contains(lines[0], part) {

@@ -33,15 +33,16 @@ type DB struct {
 }
 
 // Open opens the database that a DSN names. A claim waits for work under lower tokens as
-// long as wait. ErrDSN: the DSN names none; other errors have an exit code.
-func Open(dsn string, wait time.Duration) (*DB, error) {
+// long as wait; PostgreSQL shows the name of the command, as, where the DSN gives none.
+// ErrDSN: the DSN names no database; other errors have an exit code.
+func Open(dsn, as string, wait time.Duration) (*DB, error) {
 	kind, path, _ := strings.Cut(dsn, ":")
 	keyword, _, keywords := strings.Cut(dsn, "=")
 	switch {
 	case kind == "sqlite" && path != "":
 		return openSQLite(path, wait)
 	case kind == "postgres", kind == "postgresql", keywords && !strings.ContainsAny(keyword, ":/"):
-		return openPostgres(dsn, wait)
+		return openPostgres(dsn, as, wait)
 	}
 	return nil, ErrDSN
 }

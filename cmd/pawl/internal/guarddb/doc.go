@@ -1,5 +1,5 @@
 // Package guarddb opens the guard of a database that a DSN names, PostgreSQL or SQLite,
-// for "pawl guard": to read a resource's mark and to raise it.
+// for "pawl guard" and "pawl run": to read a resource's mark and to raise it.
 //
 // It promises that no password of a DSN is in an error, and finds the exit code of
 // each: of the guard's refusals, of the driver's errors, of a database that cannot be

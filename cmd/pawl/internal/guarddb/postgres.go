@@ -43,15 +43,19 @@ func (m postgresMarks) Claim(ctx context.Context, f guard.Fence) error {
 	return err
 }
 
-func openPostgres(dsn string, wait time.Duration) (*DB, error) {
+// idleMax is how long a connection that is not used stays open: a run may look at a mark
+// hours after its claim.
+const idleMax = 30 * time.Second
+
+func openPostgres(dsn, as string, wait time.Duration) (*DB, error) {
 	db, err := pgdsn.Parse(dsn)
 	if err != nil {
 		return nil, ErrDSN
 	}
 	config := db.Config
-	config.MaxConns, config.MinConns = 2, 0
+	config.MaxConns, config.MinConns, config.MaxConnIdleTime, config.HealthCheckPeriod = 2, 0, idleMax, idleMax
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
-		config.ConnConfig.RuntimeParams["application_name"] = "pawl guard"
+		config.ConnConfig.RuntimeParams["application_name"] = as
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {

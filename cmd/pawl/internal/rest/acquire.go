@@ -19,6 +19,8 @@ type acquireBody struct {
 	Slots     *int64    `json:"slots,omitempty" format:"int32" doc:"One of so many slots, 1 to 10000: everybody who uses the name states the same number. Not together with shared."`
 	Value     Bytes     `json:"value,omitempty" doc:"What others are shown of the holder, in base64: at most 65536 bytes."`
 	LockDelay *Duration `json:"lock_delay,omitempty" doc:"How long the name stays closed to exclusive and slot leases when this lease expires or is broken by force, at most 1h. Absent or 0s: not at all."`
+	Claims    bool      `json:"claims,omitempty" doc:"The holder claims a guard of the resource before it acts: its own word. Such an acquire is also granted a name that is closed to those that do not claim."`
+	Ride      *Duration `json:"ride_through,omitempty" doc:"How long after its last renewal that was answered the holder may go on without an answer, more than 0 and at most 24h. Needs claims, and one name, exclusive or of slots. Absent: it stops at its deadline."`
 	TTL       *Duration `json:"ttl,omitempty" doc:"TTL of a session of the lease's own; 15s when absent. Not together with session."`
 	Session   *string   `json:"session,omitempty" doc:"Session that the lease belongs to. Needs a request_id."`
 	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the turn, at most 24h. Absent or 0s: one try."`
@@ -47,6 +49,10 @@ func (b *acquireBody) field(key string, r *reader) (err error) {
 		err = r.into(&b.Value)
 	case "lock_delay":
 		err = given(&b.LockDelay, r)
+	case "claims":
+		b.Claims, err = r.truth()
+	case "ride_through":
+		err = given(&b.Ride, r)
 	case "ttl":
 		err = given(&b.TTL, r)
 	case "session":
@@ -132,7 +138,7 @@ func (s *handlers) acquire(ctx context.Context, _ *empty, in *acquireBody) (*bod
 // request checks what the cell could not tell apart any more, and what it would
 // not be asked for in the same words.
 func (b *acquireBody) request() (r cell.AcquireRequest, err error) {
-	r = cell.AcquireRequest{Names: b.Names, Value: b.Value, Label: b.Label, RequestID: b.RequestID}
+	r = cell.AcquireRequest{Names: b.Names, Value: b.Value, Label: b.Label, RequestID: b.RequestID, Claims: b.Claims}
 	switch {
 	case b.Name != nil && b.Names != nil:
 		return r, errors.New("both name and names are given; expected one of them")
@@ -156,6 +162,13 @@ func (b *acquireBody) request() (r cell.AcquireRequest, err error) {
 	}
 	if b.LockDelay != nil {
 		r.LockDelay = time.Duration(*b.LockDelay)
+	}
+	if b.Ride != nil {
+		// A stated zero is not "none".
+		if err := bounds.ValidRideThrough(time.Duration(*b.Ride)); err != nil {
+			return r, err
+		}
+		r.RideThrough = time.Duration(*b.Ride)
 	}
 	switch {
 	case b.TTL != nil && b.Session != nil:

@@ -345,6 +345,7 @@ func TestRequestIDKnowsTheModes(t *testing.T) {
 		{`"slots":3`, `"shared":true`},
 		{`"value":"YQ=="`, `"value":""`},
 		{`"lock_delay":"1s"`, `"lock_delay":"0s"`},
+		{`"lock_delay":"1s"`, `"lock_delay":"1s","claims":true`},
 		{`"name":"a"`, `"names":["a","b"]`},
 	} {
 		c.refused(409, "conflict", "POST", "/v1/leases", strings.Replace(body, change.from, change.to, 1))

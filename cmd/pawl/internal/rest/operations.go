@@ -25,6 +25,9 @@ func operation[I, O any](
 	api huma.API, bodies map[string]bodyRule, method, path, id, summary string, refusals []int,
 	rule bodyRule, do func(context.Context, *I, object) (*O, error),
 ) {
+	if method+" "+path != statusPattern {
+		refusals = append([]int{http.StatusTemporaryRedirect}, refusals...)
+	}
 	op := huma.Operation{
 		OperationID: id,
 		Method:      method,
@@ -83,7 +86,7 @@ func without[I, O any](do func(context.Context, *I) (*O, error)) func(context.Co
 }
 
 func (s *handlers) register(api huma.API, bodies map[string]bodyRule) {
-	hold, breaks := access.Hold, access.Break
+	hold, breaks, admin := access.Hold, access.Break, access.Admin
 	gone := []int{http.StatusNotFound}
 	renewal := bodyRule{empty: func() object { return &renewBody{} }, name: "RenewBody", optional: true, most: SmallBodyMax}
 	operation(api, bodies, http.MethodPost, "/v1/sessions", "open-session", "Open a session", nil, bodyRule{
@@ -105,6 +108,10 @@ func (s *handlers) register(api huma.API, bodies map[string]bodyRule) {
 	operation(api, bodies, http.MethodPost, "/v1/break", "break", "Break a lease", []int{http.StatusPreconditionFailed}, bodyRule{
 		empty: func() object { return &breakRequest{} }, name: "BreakRequest", most: breakBodyMax, right: &breaks, verb: "break",
 	}, with(s.breakLease))
+	operation(api, bodies, http.MethodPost, "/v1/drill", "drill",
+		"Have the cell answer as one that lost its quorum, and tell who did not live through it", []int{http.StatusConflict}, bodyRule{
+			empty: func() object { return &drillRequest{} }, name: "DrillRequest", most: SmallBodyMax, right: &admin, verb: "drill",
+		}, with(s.drill))
 	operation(api, bodies, http.MethodGet, "/v1/status", "status",
 		"Show the state of the cell", nil, bodyRule{}, without(s.status))
 }
@@ -311,13 +318,25 @@ func (b *breakRequest) check() error {
 // BreakBody answers a break.
 type BreakBody struct {
 	Ended bool `json:"ended" doc:"The lease has ended. Otherwise its holder was asked to let go."`
+	// RidesOn is set when the lease was one that rides.
+	RidesOn *Duration `json:"rides_on,omitempty" doc:"How long the holder may go on where it cannot be reached: a break does not stop it, a guard does that is claimed under a later lease. The name is closed for so long to acquires that do not claim. Absent: not beyond its deadline."`
+}
+
+// BreakOf answers a break after which the holder may go on for ridesOn.
+func BreakOf(ended bool, ridesOn time.Duration) BreakBody {
+	b := BreakBody{Ended: ended}
+	if ridesOn > 0 {
+		d := Duration(ridesOn)
+		b.RidesOn = &d
+	}
+	return b
 }
 
 func (s *handlers) breakLease(ctx context.Context, _ *empty, in *breakRequest) (*body[BreakBody], error) {
 	b := locktable.Break{Name: in.Name, Token: guard.Token(in.Token), Reason: in.Reason, Now: in.Now}
-	ended, err := s.cell.Break(ctx, b)
+	broken, err := s.cell.Break(ctx, b)
 	if err != nil {
 		return nil, s.refusal(err)
 	}
-	return &body[BreakBody]{BreakBody{ended}}, nil
+	return &body[BreakBody]{BreakOf(broken.Ended, broken.RidesOn)}, nil
 }

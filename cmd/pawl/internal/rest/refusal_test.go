@@ -41,8 +41,14 @@ func (f fake) List(context.Context, locktable.List) (locktable.Page, error) {
 	return locktable.Page{}, f.err
 }
 
-func (f fake) Break(context.Context, locktable.Break) (bool, error) { return false, f.err }
-func (f fake) Status(context.Context) (cell.Status, error)          { return cell.Status{}, f.err }
+func (f fake) Break(context.Context, locktable.Break) (locktable.Broken, error) {
+	return locktable.Broken{}, f.err
+}
+func (f fake) Status(context.Context) (cell.Status, error) { return cell.Status{}, f.err }
+
+func (f fake) Drill(context.Context, time.Duration) (cell.DrillReport, error) {
+	return cell.DrillReport{}, f.err
+}
 
 var requests = []struct{ method, path, body string }{
 	{"POST", "/v1/sessions", `{}`},
@@ -63,7 +69,8 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		locktable.Unavailable: 503, locktable.RolledBack: 503,
 	} {
 		refused := &cell.RefusedError{Refused: locktable.Refused{Reason: reason, Message: "because"}, RetryAfter: 1500 * time.Millisecond}
-		c := handlerOf(t, fake{err: refused, info: cell.Info{ActiveHTTP: "10.0.0.2:7421"}})
+		// Without a port nobody is sent there.
+		c := handlerOf(t, fake{err: refused, info: cell.Info{ActiveHTTP: "10.0.0.2"}})
 		for _, r := range requests {
 			a := c.refused(status, string(reason), r.method, r.path, r.body)
 			if a.text("detail") != "because" {
@@ -72,7 +79,7 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 			if reason == locktable.Exhausted && (a.header.Get("Retry-After") != "2" || a.text("retry_after") != "1.5s") {
 				t.Errorf("exhausted: header %q, body %v", a.header.Get("Retry-After"), a.body)
 			}
-			if reason == locktable.Unavailable && a.text("active_http") != "10.0.0.2:7421" {
+			if reason == locktable.Unavailable && a.text("active_http") != "10.0.0.2" {
 				t.Errorf("unavailable: %v", a.body)
 			}
 		}

@@ -27,8 +27,9 @@ type Cell interface {
 	RenewLease(ctx context.Context, lease string, want time.Duration) (cell.Renewal, error)
 	Release(ctx context.Context, lease string) error
 	List(ctx context.Context, l locktable.List) (locktable.Page, error)
-	Break(ctx context.Context, b locktable.Break) (ended bool, err error)
+	Break(ctx context.Context, b locktable.Break) (locktable.Broken, error)
 	Status(ctx context.Context) (cell.Status, error)
+	Drill(ctx context.Context, lasts time.Duration) (cell.DrillReport, error)
 }
 
 // Options say what a handler serves. All but Metrics are required.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // Duration is written as Go writes one: "10s", "1m30s".
@@ -126,12 +127,16 @@ type HolderBody struct {
 	Shared    bool      `json:"shared"`
 	Slot      uint32    `json:"slot"`
 	Breaking  bool      `json:"breaking" doc:"The holder was asked to let go and has not done so yet."`
-	Identity  string    `json:"identity,omitempty" doc:"Who the holder is, where callers prove that; the label is what it says itself."`
+	// Grade is in words, so that a reader needs no table of them.
+	Grade string `json:"grade" enum:"advisory,delayed,claimed" doc:"What stands between a holder that is late and the resource, in the holder's own word: a guard that it claims before it acts, a lock-delay, or the lease alone."`
+	// RideThrough is set for a lease that rides.
+	RideThrough *Duration `json:"ride_through,omitempty" doc:"How long after its last renewal the holder may go on without an answer. Absent: to its deadline."`
+	Identity    string    `json:"identity,omitempty" doc:"Who the holder is, where callers prove that; the label is what it says itself."`
 }
 
 // HolderOf is a holder as the link has it.
 func HolderOf(h *linkpb.Holder) HolderBody {
-	return HolderBody{
+	b := HolderBody{
 		Token:     Token(h.GetToken()),
 		Holder:    h.GetHolder(),
 		Label:     h.GetLabel(),
@@ -140,8 +145,24 @@ func HolderOf(h *linkpb.Holder) HolderBody {
 		Shared:    h.GetShared(),
 		Slot:      h.GetSlot(),
 		Breaking:  h.GetBreaking(),
+		Grade:     gradeOf(h.GetGrade()),
 		Identity:  h.GetIdentity(),
 	}
+	if ride := Duration(h.GetRideThroughNano()); ride > 0 {
+		b.RideThrough = &ride
+	}
+	return b
+}
+
+// gradeOf is a grade in a word; a server that knows of none says nothing of guards.
+func gradeOf(g linkpb.Grade) string {
+	switch g {
+	case linkpb.Grade_GRADE_CLAIMED:
+		return locktable.Claimed.String()
+	case linkpb.Grade_GRADE_DELAYED:
+		return locktable.Delayed.String()
+	}
+	return locktable.Advisory.String()
 }
 
 // WaiterBody is a waiter in a queue, in the order of the queue.
@@ -161,6 +182,7 @@ type LockBody struct {
 	SlotsInUse uint32       `json:"slots_in_use" doc:"How many of them have a holder."`
 	Value      Bytes        `json:"value" doc:"Value of the first holder."`
 	ClosedFor  Duration     `json:"closed_for" doc:"What is left of a lock-delay: so long nobody is granted the name but for shared leases."`
+	ClaimOnly  Duration     `json:"claim_only_for" doc:"So long the name is closed to acquires that do not claim: a lease that rides through outages ended unreleased, and its holder may be going on."`
 	Holders    []HolderBody `json:"holders" nullable:"false"`
 	Waiters    []WaiterBody `json:"waiters" nullable:"false"`
 }
@@ -169,8 +191,8 @@ type LockBody struct {
 func LockOf(l *linkpb.Lock) LockBody {
 	b := LockBody{
 		Name: l.GetName(), Slots: l.GetSlots(), SlotsInUse: l.GetInUse(), Value: l.GetValue(),
-		ClosedFor: closedFor(time.Duration(l.GetClosedForNano())),
-		Holders:   []HolderBody{}, Waiters: []WaiterBody{},
+		ClosedFor: closedFor(time.Duration(l.GetClosedForNano())), ClaimOnly: closedFor(time.Duration(l.GetClaimOnlyNano())),
+		Holders: []HolderBody{}, Waiters: []WaiterBody{},
 	}
 	for _, h := range l.GetHolders() {
 		b.Holders = append(b.Holders, HolderOf(h))

@@ -45,9 +45,10 @@ func (r *running) hold(ctx context.Context, lease *pawl.Lease) (supervise.Outcom
 	switch sig := ended(); {
 	case err != nil && sig == 0:
 		return supervise.Failed(exit.CodeOther, supervise.ReasonNotStarted), err
-	case sig != 0 && lease.Remaining() > 0:
+	case sig != 0 && lease.RideLeft() > 0:
 		return supervise.Interrupted(sig), nil
 	}
+	r.heard.end()
 	why := cmp.Or(context.Cause(lease.Context()), pawl.ErrLost)
 	if stop := r.heard.overslept(); stop != "" && errors.Is(why, pawl.ErrLost) {
 		why = fmt.Errorf("%w; %s", why, stop)

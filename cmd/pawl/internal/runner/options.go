@@ -24,6 +24,7 @@ type Options struct {
 	Value    string
 
 	Mode      flags.Mode
+	Databases []Database     // whose guards are claimed before the command starts
 	Nonblock  bool           // one try
 	Wait      flags.Duration // for the turn; absent: for ever
 	TTL       flags.Duration

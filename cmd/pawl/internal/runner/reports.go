@@ -15,6 +15,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -37,9 +38,13 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 		}
 		return err
 	})
-	if err == nil && len(r.Args) > 0 && !supervise.RidesOutTakeover(r.TTL.Value, r.KillAfter.Value, activeTTL) {
+	if err == nil && len(r.Args) > 0 && !r.rides() && !supervise.RidesOutTakeover(r.TTL.Value, r.KillAfter.Value, activeTTL) {
 		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v; a restart of the server, or another one's taking over, can take %v; a longer --ttl gives it the time",
 			output.Duration(r.TTL.Value), output.Duration(r.KillAfter.Value), output.Duration(supervise.Grace(r.TTL.Value, r.KillAfter.Value)), output.Duration(activeTTL+2*time.Second)))
+	}
+	if err == nil && r.rides() && r.Mode.RideThrough.Value <= r.TTL.Value {
+		r.notice(fmt.Sprintf("with --ttl %v and --ride-through %v the lease never rides: its ride would be over before its deadline; expected a longer --ride-through",
+			output.Duration(r.TTL.Value), output.Duration(r.Mode.RideThrough.Value)))
 	}
 	return err
 }
@@ -48,30 +53,54 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 const reportAfter = time.Second
 
 // reportHolder says who has the name that is waited for, and says it again when a
-// place in the queue was lost and a server answers again.
+// place in the queue was lost and a server answers again. To one that does not claim it
+// also says that the name is closed to it, which may begin while it waits.
 func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
 	<-client.After(ctx, reportAfter)
-	for ctx.Err() == nil {
+	for again := false; ctx.Err() == nil; {
+		closed := r.Mode.Claims
 		_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
-			if len(l.Holders) > 0 && ctx.Err() == nil {
+			switch {
+			case ctx.Err() != nil:
+			case l.ClaimOnly > 0 && !r.Mode.Claims:
+				closed = true
+				r.notice("waiting: " + claimOnly(l))
+			case len(l.Holders) > 0 && !again:
 				r.notice("waiting: " + output.Text(l.Name) + " is " + output.Holder(l.Holders[0]))
 			}
 			return nil
 		})
+		var look <-chan struct{}
+		if !closed {
+			look = client.After(ctx, r.TTL.Value)
+		}
 		select {
+		case <-look:
+			again = true
 		case <-r.heard.back:
+			again = false
 		case <-ctx.Done():
 		}
 	}
 }
 
-// askHolder says who has a name that was not granted in time; empty: nobody, or no
-// server says so at once.
+// claimOnly says why a name is not granted to one that does not claim, and until when.
+func claimOnly(l rest.LockBody) string {
+	left := time.Duration(l.ClaimOnly)
+	return fmt.Sprintf("%s is closed for %v, until %s, to all that do not claim: a lease that rides through outages ended unreleased, and its holder may be going on; with --claim or --claims it is granted at once",
+		output.Text(l.Name), output.Duration(left), clock.System().Wall().Add(left).UTC().Format(time.RFC3339))
+}
+
+// askHolder says why a name was not granted in time; empty: nobody has it, or no server
+// says so at once.
 func (r *running) askHolder(asking *client.Client) (text string) {
 	ctx, cancel := context.WithTimeout(context.Background(), partMax)
 	defer cancel()
 	_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
-		if len(l.Holders) > 0 {
+		switch {
+		case l.ClaimOnly > 0 && !r.Mode.Claims:
+			text = ": " + claimOnly(l)
+		case len(l.Holders) > 0:
 			text = ": it is " + output.Holder(l.Holders[0])
 		}
 		return nil
@@ -90,13 +119,17 @@ type renewals struct {
 
 	mu    sync.Mutex
 	ended bool
+	rode  time.Duration // when the ride began, by the boot clock; 0: none is under way
 }
 
 // end has nothing more be said of renewals: why the command is ended is said now.
 func (h *renewals) end() {
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		h.endRide(true)
+	}
 	h.ended = true
-	h.mu.Unlock()
 }
 
 // tell is notice, unless the command is being ended. It says so under the lock: the
@@ -110,7 +143,10 @@ func (h *renewals) tell(line string) {
 }
 
 // remainder is a lease, as far as its time is concerned.
-type remainder interface{ Remaining() time.Duration }
+type remainder interface {
+	Remaining() time.Duration
+	RideLeft() time.Duration
+}
 
 // granted has what is told be told of a lease from now on.
 func (h *renewals) granted(l remainder) { h.lease.Store(&l) }
@@ -167,8 +203,13 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 				}
 				h.notice("the place in the queue is lost (" + why + "); the next one is taken when a server answers")
 			}
+		case pawl.Riding:
+			h.beginRide(e.Err)
 		case pawl.Safe:
 			h.last.Store(nil)
+			if h.answered() {
+				over = ""
+			}
 			if over != "" && held == toHolder && (!held || now > 0) {
 				h.tell(over)
 			}
@@ -185,7 +226,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 
 // spare is for how long the command may go on when the lease lasts for what remains.
 func (h *renewals) spare(remaining time.Duration) time.Duration {
-	if len(h.Args) == 0 {
+	if len(h.Args) == 0 || h.rides() {
 		return remaining
 	}
 	return remaining - h.KillAfter.Value - supervise.Margin(h.TTL.Value)
@@ -193,6 +234,9 @@ func (h *renewals) spare(remaining time.Duration) time.Duration {
 
 // threat says what comes when no renewal is answered for what remains.
 func (h *renewals) threat(remaining time.Duration) string {
+	if h.rides() {
+		return "the lease begins to ride on its guard in " + output.Duration(remaining).String()
+	}
 	if len(h.Args) == 0 {
 		return "the lease is lost in " + output.Duration(remaining).String()
 	}
@@ -212,6 +256,9 @@ func (h *renewals) why(remaining time.Duration) string {
 // renewal may have been answered since.
 func (h *renewals) overdue() string {
 	left, _ := h.remaining()
+	if h.rides() {
+		return h.rideOverdue()
+	}
 	if h.spare(left) > h.TTL.Value/12 {
 		if length, ago := h.stops.Last(); length > 0 && ago < h.TTL.Value {
 			return h.stop(length)

@@ -36,6 +36,7 @@ type running struct {
 	words   *words
 	signals <-chan os.Signal
 	heard   *renewals
+	guards  guards
 	holder  string // of a name that was not granted in time, for the end of a sentence
 }
 
@@ -103,7 +104,13 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	ended := r.watchSignals(stop)
-	c, lease, err := r.acquire(waiting)
+	err := r.openGuards()
+	defer func() { r.guards.close() }()
+	var c *pawl.Client
+	var lease *pawl.Lease
+	if err == nil {
+		c, lease, err = r.acquire(waiting)
+	}
 	if sig := ended(); sig != 0 {
 		// Whatever was granted meanwhile is given back with the session.
 		client.Part(c, partMax)
@@ -115,6 +122,9 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	}
 	defer client.Part(c, client.PartingMax)
 	r.heard.granted(lease)
+	if !r.rides() {
+		r.guards.close() // nobody looks at them any more
+	}
 
 	f := lease.Fence()
 	if r.JSON && !r.Quiet {
@@ -123,7 +133,7 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	if len(r.Args) == 0 {
 		return r.hold(ctx, lease)
 	}
-	followed, err := supervise.Follow(lease, r.TTL.Value)
+	followed, err := r.follow(lease)
 	if err != nil {
 		return supervise.Failed(supervise.CodeNotExecutable, supervise.ReasonNotStarted), err
 	}
@@ -147,6 +157,16 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	return r.conclude(lease, outcome), err
 }
 
+func (r *running) follow(lease *pawl.Lease) (*supervise.Followed, error) {
+	if r.rides() {
+		return supervise.FollowRider(lease, r.TTL.Value, r.KillAfter.Value)
+	}
+	return supervise.Follow(lease, r.TTL.Value)
+}
+
+// rides says that the lease goes on when no server answers.
+func (r *running) rides() bool { return r.Mode.RideThrough.Value > 0 }
+
 // conclude releases the lease of a command that has ended. If the server answers that
 // the lease was lost, conclude reports that, since it may have happened before the
 // command ended:
@@ -163,11 +183,16 @@ func (r *running) conclude(lease *pawl.Lease, o supervise.Outcome) supervise.Out
 	if o.From != supervise.FromChild {
 		return o
 	}
-	held := lease.Remaining() > 0
+	rode := lease.Riding()
+	held := lease.Remaining() > 0 || rode
 	bounded, cancel := context.WithTimeout(context.Background(), partMax)
 	defer cancel()
 	said := lease.Release(bounded)
 	if !errors.Is(said, pawl.ErrBroken) && !(held && errors.Is(said, pawl.ErrLost)) {
+		if rode && said != nil {
+			r.notice(fmt.Sprintf("no server could be told that the lease is released: it expires, and then %s is closed for %v to all that do not claim",
+				output.Text(r.Name), output.Duration(r.Mode.RideThrough.Value)))
+		}
 		return o
 	}
 	r.alarm(exit.Text(said))
@@ -265,7 +290,13 @@ func (r *running) options() []pawl.AcquireOption {
 	if r.Mode.Slots > 0 {
 		o = append(o, pawl.Slots(int(r.Mode.Slots)))
 	}
-	return o
+	if r.Mode.Claims {
+		o = append(o, pawl.Claims())
+	}
+	if r.rides() {
+		o = append(o, pawl.RideThrough(r.Mode.RideThrough.Value))
+	}
+	return append(o, pawl.Claim(r.guards.claimers()...))
 }
 
 // notAcquired finds the code for why there is no lease. Whatever it was, the
@@ -273,13 +304,22 @@ func (r *running) options() []pawl.AcquireOption {
 func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 	var held *pawl.HeldError
 	var told *exit.Error
+	var claim *claimError
 	switch {
+	case errors.As(err, &claim) && claim.lost():
+		return supervise.Failed(supervise.CodeLost, supervise.ReasonLost), err
+	case errors.As(err, &claim):
+		code, _ := exit.Of(claim.told)
+		return supervise.Failed(code, supervise.ReasonNotClaimed), err
 	case errors.As(err, &told):
 		return supervise.Failed(told.Code, reasonFor[told.Code]), err
 	case exit.RefusalOf(err) != nil:
 		code, text := exit.Of(err)
 		return supervise.Failed(code, reasonFor[code]), errors.New(text)
-	case errors.As(err, &held):
+	case errors.As(err, &held) && held.Token == 0 && !errors.Is(err, context.DeadlineExceeded):
+		// Nobody holds it.
+		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired), err
+	case errors.As(err, &held) && held.Token != 0:
 		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired),
 			fmt.Errorf("%s is held by %s (%s) with token %d since %s", output.Text(r.Name), output.Text(held.Label), output.Text(held.Handle), held.Token, held.Since.Format(time.RFC3339))
 	case errors.Is(err, pawl.ErrDenied):

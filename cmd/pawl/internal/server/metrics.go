@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/internal/locktable"
 )
 
 // metricsHandler answers /metrics. No label is a name, a session or anything
@@ -31,8 +32,11 @@ type cellMetrics struct {
 	version  string
 	counters []counter
 	gauges   []gauge
+	byGrade  *prometheus.Desc
+	ridden   *prometheus.Desc
 	waits    []histogram
 	build    *prometheus.Desc
+	drill    *prometheus.Desc
 }
 
 type counter struct {
@@ -57,7 +61,11 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 	}
 	return &cellMetrics{
 		cell: c, version: version, waits: histograms(),
-		build: prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
+		drill: desc("drill_left_seconds", "How long the cell goes on answering as one that lost its quorum, for a drill; 0: none is held."),
+		byGrade: prometheus.NewDesc("pawl_leases_by_grade",
+			"Leases that are held, by what stands between a late holder and the resource: claimed, delayed or advisory.", []string{"grade"}, nil),
+		ridden: desc("ridden_seconds_total", "How long those rides lasted together."),
+		build:  prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
 		counters: []counter{
 			{desc("leases_granted_total", "Leases granted."), func(s *cell.Stats) uint64 { return s.Granted.Load() }},
 			{desc("leases_released_total", "Leases released as asked."), func(s *cell.Stats) uint64 { return s.Released.Load() }},
@@ -67,6 +75,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("requests_refused_total", "Requests that the cell refused; those for want of a right never reach it."), func(s *cell.Stats) uint64 { return s.Refused.Load() }},
 			{desc("sessions_opened_total", "Sessions opened or attached to."), func(s *cell.Stats) uint64 { return s.Opened.Load() }},
 			{desc("streams_closed_total", "Streams that were told that their session has ended or moved."), func(s *cell.Stats) uint64 { return s.Closed.Load() }},
+			{desc("rides_total", "Rides through an outage that a client told of when its session returned."), func(s *cell.Stats) uint64 { return s.Rides.Load() }},
 			{desc("log_batches_total", "Batches that landed in the store."), func(s *cell.Stats) uint64 { return s.Batches.Load() }},
 			{desc("log_events_total", "Events in the batches that landed."), func(s *cell.Stats) uint64 { return s.Events.Load() }},
 			{desc("log_bytes_total", "Bytes of the batches that landed."), func(s *cell.Stats) uint64 { return s.Bytes.Load() }},
@@ -79,8 +88,12 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("epoch", "Number of the tenure that this server knows of."), func(s cell.Status) float64 { return float64(s.Epoch) }},
 			{desc("sessions", "Sessions that live."), func(s cell.Status) float64 { return float64(s.Sessions) }},
 			{desc("leases", "Leases that are held."), func(s cell.Status) float64 { return float64(s.Leases) }},
+			{desc("riders", "Leases that may ride through an outage. Whether one does only its holder knows."), func(s cell.Status) float64 { return float64(s.Riders) }},
+			{desc("names_claim_only", "Names closed to acquires that do not claim, since a rider's lease ended unreleased."), func(s cell.Status) float64 { return float64(s.ClaimOnly) }},
 			{desc("waiters", "Acquires that wait for their turn."), func(s cell.Status) float64 { return float64(s.Waiters) }},
 			{desc("log_batch", "Number of the last durable batch."), func(s cell.Status) float64 { return float64(s.Batch) }},
+			{desc("followed_batch", "On a standby, the last batch that it has read of the active server's log; 0: none, or it is not a standby."), func(s cell.Status) float64 { return float64(s.Followed) }},
+			{desc("followed_age_seconds", "On a standby, how long ago it began to read the log to its end last; 0 while followed_batch is."), func(s cell.Status) float64 { return s.Behind.Seconds() }},
 			{desc("token_ahead_seconds", "How far the token counter stands ahead of the wall clock; negative: behind."), func(s cell.Status) float64 { return s.Ahead.Seconds() }},
 			{desc("store_used_bytes", "Bytes that the store uses."), func(s cell.Status) float64 { return float64(s.Usage.Used) }},
 			{desc("store_quota_bytes", "Bytes that the store may use; 0: unknown."), func(s cell.Status) float64 { return float64(s.Usage.Quota) }},
@@ -97,6 +110,9 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 // Describe implements prometheus.Collector.
 func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.build
+	ch <- m.drill
+	ch <- m.byGrade
+	ch <- m.ridden
 	for _, c := range m.counters {
 		ch <- c.desc
 	}
@@ -111,18 +127,24 @@ func (m *cellMetrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *cellMetrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(m.build, prometheus.GaugeValue, 1, m.version)
+	left := m.cell.DrillLeft()
+	ch <- prometheus.MustNewConstMetric(m.drill, prometheus.GaugeValue, left.Seconds())
 	stats := m.cell.Stats()
 	for _, c := range m.counters {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
 	}
+	ch <- prometheus.MustNewConstMetric(m.ridden, prometheus.CounterValue, time.Duration(stats.Ridden.Load()).Seconds())
 	for _, h := range m.waits {
 		ch <- h.metric(stats)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusMax)
 	defer cancel()
 	status, err := m.cell.Status(ctx)
-	if err != nil {
+	if err != nil || left > 0 || status.Drill > 0 {
 		return // a gap tells more than an old number
+	}
+	for g, n := range status.ByGrade {
+		ch <- prometheus.MustNewConstMetric(m.byGrade, prometheus.GaugeValue, float64(n), locktable.Grade(g).String())
 	}
 	for _, g := range m.gauges {
 		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.of(status))

@@ -22,6 +22,11 @@
 //   - The same holds when the command ends by itself. A command must stay in the
 //     foreground: a daemon that it leaves is killed when its first process ends.
 //
+// A lease that may ride through an outage has no deadline of that kind: its command goes on
+// as long as the lease rides, and is ended when the lease is. ride.go has the deadlines that
+// the watcher is given meanwhile. What is promised of them is that the command is ended
+// within a TTL when `pawl run` does not run any more.
+//
 // It does not promise anything about:
 //
 //   - a machine on which both processes are killed or stopped at once. The command

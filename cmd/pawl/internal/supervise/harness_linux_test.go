@@ -79,11 +79,12 @@ type spec struct {
 	MaxHold   time.Duration
 	Signal    syscall.Signal
 	Contain   Contain
-	Deaf      bool     // the watcher does not act after the start
-	Program   string   // a copy of this program; empty: itself
-	Before    []string // a command that ends by executing the run
-	Says      string   // stands before what the run says
-	Late      bool     // the command ends when the run is about to stop with it
+	Deaf      bool          // the watcher does not act after the start
+	Program   string        // a copy of this program; empty: itself
+	Before    []string      // a command that ends by executing the run
+	Says      string        // stands before what the run says
+	Rides     time.Duration // the lease may ride until so long from the start
+	Late      bool          // the command ends when the run is about to stop with it
 }
 
 // instruction is what a test says to a run, or to a shell.
@@ -191,7 +192,11 @@ func mainRun() int {
 	if s.Late {
 		job.stopping = endsFirst
 	}
-	o, err := Run(ctx, job, lease)
+	var under Lease = lease
+	if s.Rides > 0 {
+		under = rider(s, lease)
+	}
+	o, err := Run(ctx, job, under)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 	}

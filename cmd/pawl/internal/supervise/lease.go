@@ -17,7 +17,7 @@ type Lease interface {
 	// Deadline is the instant of clock.Boottime at which the lease counts as lost
 	// unless it is renewed before. To get it from the remaining time of a lease, read
 	// the clock first and then add the remaining time: a pause between the two then
-	// makes the deadline earlier.
+	// makes the deadline earlier. That of a lease that rides moves on with every look.
 	Deadline() time.Duration
 	// Renewed delivers after Deadline has moved; several moves may be one value.
 	Renewed() <-chan struct{}
@@ -28,7 +28,8 @@ type Lease interface {
 	// whether it is ours still: then its holder was asked to let go.
 	Why() (cause string, ours bool)
 	// Check asks the server; nil means that the lease was ours at some moment
-	// after the call began, and Deadline has been moved accordingly.
+	// after the call began, and Deadline has been moved accordingly. For a lease that
+	// may ride it also means that no server answers, and that it goes on without.
 	Check(ctx context.Context) error
 }
 
@@ -44,6 +45,8 @@ type Held interface {
 // Followed is the Lease of a Held.
 type Followed struct {
 	held    Held
+	ttl     time.Duration
+	ride    *ride // nil: the lease ends with its deadline
 	renewed chan struct{}
 	stop    func()
 
@@ -61,14 +64,22 @@ const followSlack = 5 * time.Millisecond
 
 // Follow looks at held every TTL/24 for whether its deadline has moved. Stop
 // ends that.
-func Follow(held Held, ttl time.Duration) (*Followed, error) {
+func Follow(held Held, ttl time.Duration) (*Followed, error) { return follow(held, ttl, nil) }
+
+// FollowRider is Follow for a lease that may ride, under which a command has killAfter
+// between the request to end and the kill.
+func FollowRider(held Rider, ttl, killAfter time.Duration) (*Followed, error) {
+	return follow(held, ttl, &ride{left: held.RideLeft, from: rideFrom(ttl, killAfter)})
+}
+
+func follow(held Held, ttl time.Duration, ride *ride) (*Followed, error) {
 	timer, err := clock.NewBootTimer()
 	if err != nil {
 		return nil, err
 	}
 	over := make(chan struct{})
 	f := &Followed{
-		held: held, renewed: make(chan struct{}, 1), known: clock.Boottime(),
+		held: held, ttl: ttl, ride: ride, renewed: make(chan struct{}, 1), known: clock.Boottime(),
 		stop: sync.OnceFunc(func() { close(over) }),
 	}
 	go func() {
@@ -82,7 +93,7 @@ func Follow(held Held, ttl time.Duration) (*Followed, error) {
 				return
 			case <-timer.C():
 			}
-			if now := f.Deadline(); now > known+followSlack {
+			if now := f.Deadline(); (now - known).Abs() > followSlack {
 				known = now
 				select {
 				case f.renewed <- struct{}{}:
@@ -100,7 +111,11 @@ func (f *Followed) Deadline() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := clock.Boottime()
-	if left := f.held.Remaining(); left > 0 {
+	left := f.held.Remaining()
+	if f.ride != nil && left < f.ride.from && f.held.Context().Err() == nil {
+		left = min(f.ride.left(), f.ttl)
+	}
+	if left > 0 {
 		f.known = now + left
 	}
 	return f.known
@@ -123,8 +138,20 @@ func (f *Followed) Why() (cause string, ours bool) {
 	return "the lease is " + strings.TrimPrefix(cause, "lease "), false
 }
 
-// Check implements Lease.
-func (f *Followed) Check(ctx context.Context) error { return f.held.Check(ctx) }
+// Check implements Lease. A lease that may ride has a renewal's interval for the answer:
+// the command waits.
+func (f *Followed) Check(ctx context.Context) error {
+	if f.ride == nil {
+		return f.held.Check(ctx)
+	}
+	asking, cancel := context.WithTimeout(ctx, f.ttl/renewalsPerTTL)
+	defer cancel()
+	err := f.held.Check(asking)
+	if err != nil && ctx.Err() == nil && f.held.Context().Err() == nil && f.ride.left() > 0 {
+		return nil
+	}
+	return err
+}
 
 // Stop ends the following. Twice is fine.
 func (f *Followed) Stop() { f.stop() }

@@ -42,6 +42,7 @@ const (
 	ReasonBroken        = "lease_broken"   // CodeLost: the holder was asked to let go, and did
 	ReasonMaxHold       = "max_hold"       // CodeLost: the command ran for as long as it may, and was ended
 	ReasonNotAcquired   = "not_acquired"   // CodeNotAcquired, or the code of -E
+	ReasonNotClaimed    = "not_claimed"    // a code of "pawl guard": a guard could not be claimed
 	ReasonDenied        = "denied"         // CodeDenied
 	ReasonNotExecutable = "not_executable" // CodeNotExecutable
 	ReasonNotFound      = "not_found"      // CodeNotFound

@@ -33,7 +33,9 @@ func (r *run) handOver() bool {
 //  3. Otherwise we take the terminal back and stop ourselves, so that the shell
 //     sees the job stopped. Continued, we ask the server first: hours may have
 //     passed. When the command's time has passed meanwhile, the watcher has asked it
-//     to end; when the server does not confirm the lease, it is ended as it is.
+//     to end; when the server does not confirm the lease, it is ended as it is. A lease
+//     that may ride goes on when no server answers; its deadline is told to the watcher
+//     before the server is asked, since nothing is told to it while the answer is out.
 func (r *run) pause(ctx context.Context, by syscall.Signal) {
 	if runs(r.command) || unix.Kill(r.command, 0) == unix.ESRCH {
 		return // it has been continued since, or has ended
@@ -62,6 +64,7 @@ func (r *run) pause(ctx context.Context, by syscall.Signal) {
 		r.job.stopping(r)
 	}
 	stopMyself()
+	r.renewed()
 	until := r.window().Term
 	if !r.check(ctx, until) {
 		if clock.Boottime() >= until {

@@ -61,6 +61,14 @@ func Grace(ttl, killAfter time.Duration) time.Duration {
 	return ttl - ttl*11/(10*renewalsPerTTL) - killAfter - Margin(ttl)
 }
 
+// rideFrom is how long before the deadline of a lease that may ride its command's deadline
+// begins to roll: a quarter of the TTL before the command would be asked to end, which is
+// six looks at the lease. Renewals that are answered keep more than that, unless killAfter
+// is longer than the default.
+func rideFrom(ttl, killAfter time.Duration) time.Duration {
+	return killAfter + Margin(ttl) + ttl/4
+}
+
 // window is until when a command may run undisturbed and until when at all.
 type window struct{ Term, Kill time.Duration }
 
