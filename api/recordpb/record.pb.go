@@ -55,7 +55,7 @@ const (
 	// The holder is asked to let go: token, reason, identity, at_unix_nano.
 	Kind_KIND_BREAKING Kind = 11
 	// A broken lease ended: token; forced when the holder did not confirm; then
-	// with the reason and the identity of who broke it.
+	// with the reason and the identity of who broke it, and ride_through_nano.
 	Kind_KIND_BROKEN Kind = 12
 	// Snapshots only. A tenure of the past: epoch, token, last_token.
 	Kind_KIND_PAST_TENURE Kind = 13
@@ -81,7 +81,8 @@ const (
 	// reader that knows of no riders stops here.
 	Kind_KIND_GRANTED_RIDER Kind = 20
 	// A lease that may ride through an outage ended unreleased. The name is closed to
-	// acquires that do not claim: name, left_nano of it, identity of whose lease that was.
+	// acquires that do not claim: name, left_nano of it, identity of whose lease that was,
+	// slots of the name, which it keeps meanwhile.
 	Kind_KIND_NAME_CLAIM_ONLY Kind = 21
 	// That is over: name.
 	Kind_KIND_NAME_CLAIM_ONLY_OVER Kind = 22

@@ -92,9 +92,20 @@ func (t *Table) applyClosure(e *recordpb.Event, claimOnly, over bool) {
 	}
 	left := time.Duration(e.LeftNano)
 	if *l.closure(claimOnly) == nil {
+		if claimOnly && l.unused() {
+			l.slots = e.Slots
+		}
 		t.shut(l, claimOnly, e.Identity, left)
 	}
 	(*l.closure(claimOnly)).left = left
+}
+
+// slots are those that a name which is claim-only is used with.
+func (c *closure) slots() uint32 {
+	if c.claimOnly {
+		return c.lock.slots
+	}
+	return 0
 }
 
 // kinds are those of the closure's records: how much is left, and that it is over.
@@ -126,7 +137,9 @@ func (c *closure) check(t *Table, now Now, d *Decided) {
 		return
 	}
 	if c.logNext <= now.Low {
-		t.emit(d, &recordpb.Event{Kind: closed, Name: l.name, Identity: c.identity, LeftNano: int64(c.until - now.Low)})
+		t.emit(d, &recordpb.Event{
+			Kind: closed, Name: l.name, Identity: c.identity, LeftNano: int64(c.until - now.Low), Slots: c.slots(),
+		})
 		c.logNext = now.High + max(now.High-c.since, time.Millisecond)
 	}
 	t.due.add(min(c.logNext, c.until), appointment{closure: c})
@@ -162,11 +175,16 @@ const AlsoClosed = "; the name is also "
 
 // ClaimOnlyText says that a name is claim-only, for how long, why, and what to do.
 func ClaimOnlyText(left time.Duration) string {
-	if left > 10*time.Second {
-		left = left.Round(time.Second)
-	}
 	return fmt.Sprintf("closed for %v more to acquires that do not claim: a lease that rides through outages ended unreleased, "+
-		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", left)
+		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", inWords(left))
+}
+
+// inWords is a time as messages have it.
+func inWords(left time.Duration) time.Duration {
+	if left > 10*time.Second {
+		return left.Round(time.Second)
+	}
+	return left
 }
 
 // passedOver reports whether others pass a waiter: it is detached, or it does not claim

@@ -42,7 +42,7 @@ func (p Place) compare(q Place) int {
 // join puts a waiter in its place in every queue.
 func (t *Table) join(w *waiter) {
 	for _, l := range w.locks {
-		if l.idle() {
+		if l.unused() {
 			l.slots = w.acquire.Slots
 		}
 		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
