@@ -352,7 +352,7 @@ func (l *lock) freeSlot() uint32 {
 }
 
 func granted(l *lease) Granted {
-	g := Granted{Token: l.token, TTL: l.session.promise(), Salt: l.extra.salt, Session: l.session.id}
+	g := Granted{Token: l.token, TTL: l.session.promise(), Salt: l.extra.salt, Session: l.session.id, RideThrough: l.extra.ride}
 	l.holds(func(h *hold) {
 		g.Grants = append(g.Grants, Grant{Name: h.lock.name, Fence: h.fence, Slot: h.slot})
 	})
