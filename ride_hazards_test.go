@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,22 @@ func TestCloseLeavesADeafGuardBehind(t *testing.T) {
 		_ = a.Close()
 		if took := time.Since(began); took > time.Second+50*time.Millisecond {
 			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// Work may return errors of several resources in one: the lease ends if one of them is its own.
+func TestOvertakenFindsItsOwnErrorAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		l := take(t, s.Dial(t, pawl.Options{TTL: ttl}), "x")
+		other := &guard.StaleError{Resource: "y", Shown: 1, Seen: 2, Verdict: guard.Stale}
+		own := &guard.StaleError{Resource: "x", Shown: l.Token(), Seen: l.Token() + 1, Verdict: guard.Stale}
+		if l.Overtaken(fmt.Errorf("work: %w", errors.Join(other, guard.ErrUnknown))) {
+			t.Error("ended by an error of another resource")
+		}
+		if !l.Overtaken(fmt.Errorf("work: %w", errors.Join(other, own))) {
+			t.Error("not ended by its own error")
 		}
 	})
 }
