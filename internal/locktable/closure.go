@@ -25,7 +25,7 @@ type closure struct {
 	lock *lock
 	// left is decided.
 	left time.Duration
-	// identity is whose lease closed it.
+	// identity is whose lease closed it, for the longest time.
 	identity string
 
 	// fresh is a closure that began while another ran, and has no time yet.
@@ -60,6 +60,12 @@ func (t *Table) shut(l *lock, claimOnly bool, identity string, left time.Duratio
 		}
 	}
 	c := *at
+	if left >= c.left && c.identity != identity {
+		// From now on it is closed for the sake of this one.
+		t.charge(c.identity, usage{closed: -1})
+		t.charge(identity, usage{closed: 1})
+		c.identity = identity
+	}
 	c.left, c.fresh = max(c.left, left), max(c.fresh, left)
 	t.due.remove(c.slot)
 	t.due.add(0, appointment{closure: c})
