@@ -206,7 +206,12 @@ func (l *lock) keepOut(n int) {
 		if w.acquire.Claims {
 			continue
 		}
+		before := w.keptOut > 0
 		w.keptOut += n
+		if after := w.keptOut > 0; after == before {
+			continue // as when another of its many names is claim-only already
+		}
+		w.passed = n > 0
 		if len(w.locks) > 1 {
 			for _, k := range w.locks {
 				k.unbar()
@@ -223,6 +228,7 @@ func (w *waiter) waiting(now Now) Waiting {
 		for _, l := range w.locks {
 			if l.claimOnly != nil {
 				a.ClaimOnly = max(a.ClaimOnly, l.claimOnly.remains(now), 1)
+				w.toldUntil = now.High + a.ClaimOnly
 			}
 		}
 	}
@@ -230,20 +236,30 @@ func (w *waiter) waiting(now Now) Waiting {
 }
 
 // tellClaimOnly tells the waiters of a name that it has become closed to them, once, and
-// serves the other names for which they are passed over from now on.
+// serves the other names for which they are passed over from now on. One that waits for
+// many names is not told of those that are open again before what it was told of, and is
+// not passed over twice: a session may end with a rider of each of them.
 func (t *Table) tellClaimOnly(now Now, l *lock, d *Decided) {
 	c := l.claimOnly
 	if c == nil || c.told {
 		return
 	}
 	c.told = true
+	left := max(c.remains(now), 1)
 	// Once each: to serve a name may take a walk through its queue.
 	seen := map[*lock]bool{l: true}
 	for _, w := range l.queue {
 		if w.acquire.Claims {
 			continue
 		}
-		d.reply(w.ref, w.acquire.Number, w.waiting(now))
+		if now.High+left > w.toldUntil {
+			w.toldUntil = now.High + left
+			d.reply(w.ref, w.acquire.Number, Waiting{Place: w.place, ClaimOnly: left})
+		}
+		if !w.passed {
+			continue
+		}
+		w.passed = false
 		for _, k := range w.locks {
 			if !seen[k] {
 				seen[k] = true

@@ -27,8 +27,12 @@ type waiter struct {
 	blockedBy *lock
 	// slot is where it stands on the agenda while its place is kept.
 	slot int
-	// keptOut counts its names that are claim-only, if it does not claim.
-	keptOut int
+	// keptOut counts its names that are claim-only, if it does not claim. passed: it has
+	// become passed over for that, and its other names have not been served since. It was
+	// told that it is kept out until toldUntil.
+	keptOut   int
+	passed    bool
+	toldUntil time.Duration
 
 	one [1]*lock
 }
