@@ -1732,7 +1732,10 @@ type Refused struct {
 	// Where the active server is reached, when the reason is UNAVAILABLE.
 	ActiveLink string `protobuf:"bytes,5,opt,name=active_link,json=activeLink,proto3" json:"active_link,omitempty"`
 	// Which name is held, when the reason is HELD.
-	Name          string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	// For how long that name is closed to acquires that do not claim, when that is what
+	// refuses this one.
+	ClaimOnlyNano int64 `protobuf:"varint,7,opt,name=claim_only_nano,json=claimOnlyNano,proto3" json:"claim_only_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1807,6 +1810,13 @@ func (x *Refused) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *Refused) GetClaimOnlyNano() int64 {
+	if x != nil {
+		return x.ClaimOnlyNano
+	}
+	return 0
 }
 
 type Holder struct {
@@ -3261,7 +3271,12 @@ type StatusResponse struct {
 	// The caller may not see the state in full: all counts are left out.
 	Partial bool `protobuf:"varint,26,opt,name=partial,proto3" json:"partial,omitempty"`
 	// How long a drill goes on; 0: none is held.
-	DrillNano     int64 `protobuf:"varint,27,opt,name=drill_nano,json=drillNano,proto3" json:"drill_nano,omitempty"`
+	DrillNano int64 `protobuf:"varint,27,opt,name=drill_nano,json=drillNano,proto3" json:"drill_nano,omitempty"`
+	// The last batch that a standby has read of the active server's log, and how long
+	// ago it began to read the log to its end last; 0: it follows none, or has not come
+	// to the end yet.
+	Followed      uint64 `protobuf:"varint,28,opt,name=followed,proto3" json:"followed,omitempty"`
+	BehindNano    int64  `protobuf:"varint,29,opt,name=behind_nano,json=behindNano,proto3" json:"behind_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3478,6 +3493,20 @@ func (x *StatusResponse) GetDrillNano() int64 {
 	return 0
 }
 
+func (x *StatusResponse) GetFollowed() uint64 {
+	if x != nil {
+		return x.Followed
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetBehindNano() int64 {
+	if x != nil {
+		return x.BehindNano
+	}
+	return 0
+}
+
 type DrillRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How long the outage lasts: above 0, at most 1 h.
@@ -3528,7 +3557,7 @@ type DrillResponse struct {
 	// How long it lasted.
 	LastedNano int64 `protobuf:"varint,1,opt,name=lasted_nano,json=lastedNano,proto3" json:"lasted_nano,omitempty"`
 	// Sessions that were open when it began, and those of them that did not return within
-	// their TTL.
+	// their TTL, or that their clients had given up.
 	Sessions uint64       `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	Lost     []*DrillLoss `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
 	// There are more of them than are listed.
@@ -3537,7 +3566,9 @@ type DrillResponse struct {
 	Rides      []*DrillRide `protobuf:"bytes,5,rep,name=rides,proto3" json:"rides,omitempty"`
 	RidesCount uint64       `protobuf:"varint,6,opt,name=rides_count,json=ridesCount,proto3" json:"rides_count,omitempty"`
 	// Sessions that had neither returned nor ended when the answer was written.
-	Missing       uint64 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
+	Missing uint64 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Sessions that were heard from after the outage, those whose leases rode among them.
+	Returned      uint64 `protobuf:"varint,8,opt,name=returned,proto3" json:"returned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3621,7 +3652,14 @@ func (x *DrillResponse) GetMissing() uint64 {
 	return 0
 }
 
-// DrillLoss is a session that ended.
+func (x *DrillResponse) GetReturned() uint64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
+// DrillLoss is a session that ended, and what it held when the drill began.
 type DrillLoss struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Holder        string                 `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
@@ -3947,7 +3985,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\aWaiting\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\fR\x06ticket\x12&\n" +
 	"\x0fclaim_only_nano\x18\x02 \x01(\x03R\rclaimOnlyNano\"\x06\n" +
-	"\x04Done\"\xde\x01\n" +
+	"\x04Done\"\x86\x02\n" +
 	"\aRefused\x12,\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x14.pawl.link.v1.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12,\n" +
@@ -3955,7 +3993,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x10retry_after_nano\x18\x04 \x01(\x03R\x0eretryAfterNano\x12\x1f\n" +
 	"\vactive_link\x18\x05 \x01(\tR\n" +
 	"activeLink\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04name\"\xd7\x02\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12&\n" +
+	"\x0fclaim_only_nano\x18\a \x01(\x03R\rclaimOnlyNano\"\xd7\x02\n" +
 	"\x06Holder\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x14\n" +
@@ -4065,7 +4104,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\rBreakResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\"\n" +
 	"\rrides_on_nano\x18\x02 \x01(\x03R\vridesOnNano\"\x0f\n" +
-	"\rStatusRequest\"\x86\x06\n" +
+	"\rStatusRequest\"\xc3\x06\n" +
 	"\x0eStatusResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1f\n" +
@@ -4097,9 +4136,12 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04auth\x18\x19 \x01(\bR\x04auth\x12\x18\n" +
 	"\apartial\x18\x1a \x01(\bR\apartial\x12\x1d\n" +
 	"\n" +
-	"drill_nano\x18\x1b \x01(\x03R\tdrillNano\")\n" +
+	"drill_nano\x18\x1b \x01(\x03R\tdrillNano\x12\x1a\n" +
+	"\bfollowed\x18\x1c \x01(\x04R\bfollowed\x12\x1f\n" +
+	"\vbehind_nano\x18\x1d \x01(\x03R\n" +
+	"behindNano\")\n" +
 	"\fDrillRequest\x12\x19\n" +
-	"\bfor_nano\x18\x01 \x01(\x03R\aforNano\"\x82\x02\n" +
+	"\bfor_nano\x18\x01 \x01(\x03R\aforNano\"\x9e\x02\n" +
 	"\rDrillResponse\x12\x1f\n" +
 	"\vlasted_nano\x18\x01 \x01(\x03R\n" +
 	"lastedNano\x12\x1a\n" +
@@ -4110,7 +4152,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05rides\x18\x05 \x03(\v2\x17.pawl.link.v1.DrillRideR\x05rides\x12\x1f\n" +
 	"\vrides_count\x18\x06 \x01(\x04R\n" +
 	"ridesCount\x12\x18\n" +
-	"\amissing\x18\a \x01(\x04R\amissing\"\x83\x01\n" +
+	"\amissing\x18\a \x01(\x04R\amissing\x12\x1a\n" +
+	"\breturned\x18\b \x01(\x04R\breturned\"\x83\x01\n" +
 	"\tDrillLoss\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +

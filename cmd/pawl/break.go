@@ -22,7 +22,7 @@ const ridesOn = `its holder may go on for up to %[1]v where it cannot be reached
   pawl run %[2]s --claim DSN -- true
 where it holds slot K of N:
   pawl run %[2]s --slots N --claims -- pawl guard claim %[2]s --slot K --other-resource --dsn DSN
-for as long the name is closed to acquires that do not claim, and after a claim, too
+for all of that time the name is closed to acquires that do not claim, whether that was done or not
 `
 
 func newBreak() *cobra.Command {

@@ -76,7 +76,7 @@ func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed,
 // CloseSession ends a session and all its leases.
 func (c *Cell) CloseSession(ctx context.Context, session string) error {
 	return c.end(ctx, "session", session, func(ref locktable.Ref, id locktable.ID) locktable.Command {
-		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx)}
+		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx), GivenUp: true}
 	})
 }
 
@@ -171,6 +171,9 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 		defer done()
 		if n, err := c.queryActive(asking); err == nil {
 			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
+		}
+		if f, behind, ok := c.Following(); ok {
+			s.Followed, s.Behind = f.Batch, behind
 		}
 		return s, nil
 	}
@@ -412,7 +415,7 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 			no.Name, no.Holder = name, &l.Holders[0]
 		}
 		if claimOnly {
-			no.Name = name
+			no.Name, no.ClaimOnly = name, l.ClaimOnlyFor
 			no.Message += locktable.AlsoClosed + locktable.ClaimOnlyText(l.ClaimOnlyFor)
 			if no.Holder == nil {
 				no.Message = fmt.Sprintf("not granted within %v: %q is %s", r.Wait, name, locktable.ClaimOnlyText(l.ClaimOnlyFor))

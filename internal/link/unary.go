@@ -169,6 +169,8 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		Partial:          st.Partial,
 		Role:             st.Role(),
 		DrillNano:        int64(st.Drill),
+		Followed:         st.Followed,
+		BehindNano:       int64(st.Behind),
 	}, nil
 }
 
@@ -185,6 +187,7 @@ func (s *Server) Drill(ctx context.Context, r *linkpb.DrillRequest) (*linkpb.Dri
 		LostCount:  uint64(report.LostCount),
 		RidesCount: uint64(report.RideCount),
 		Missing:    uint64(report.Missing),
+		Returned:   uint64(report.Returned),
 	}
 	for _, e := range report.Lost {
 		a.Lost = append(a.Lost, &linkpb.DrillLoss{

@@ -49,8 +49,12 @@ type Plan struct {
 	// Full: nothing goes wrong but that the store takes no writes for longer than a
 	// session lives.
 	Full bool
+	// Follows: standbys follow the log; SlowFollows: so slowly that snapshots pass them.
+	Follows, SlowFollows bool
 	// Modes: nil when all locks are exclusive, of one name.
 	Modes *Modes
+	// Rides: nil when no acquire says that it claims.
+	Rides *Rides
 }
 
 // ClientPlan is one client's character.
@@ -110,6 +114,8 @@ const (
 	purposeOneWay
 	purposeQuiet
 	purposeHangUps
+	purposeRides
+	purposeFollows
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -159,6 +165,8 @@ func Draw(seed uint64) Plan {
 	drawOneWay(&p)
 	drawQuiet(&p)
 	drawHangUps(&p)
+	drawRides(&p)
+	drawFollows(&p)
 	return p
 }
 

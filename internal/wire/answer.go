@@ -84,7 +84,7 @@ func Trace(t cell.Trace, sent clock.Reading) *linkpb.Trace {
 
 // Refused is a refusal in the words of the link.
 func Refused(a locktable.Refused) *linkpb.Refused {
-	r := &linkpb.Refused{Reason: Reason(a.Reason), Message: a.Message, Name: a.Name}
+	r := &linkpb.Refused{Reason: Reason(a.Reason), Message: a.Message, Name: a.Name, ClaimOnlyNano: int64(a.ClaimOnly)}
 	if a.Holder != nil {
 		r.Holder = Holder(*a.Holder)
 	}
