@@ -3,10 +3,12 @@ package pawl
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/bounds"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // RideThrough lets the lease outlive an outage of the service. For want of an answer it
@@ -82,21 +84,23 @@ func (l *Lease) Overtaken(err error) bool {
 }
 
 func (l *Lease) refutedBy(err error) bool {
-	var stale *guard.StaleError
-	switch {
-	case errors.Is(err, guard.ErrForeign):
-		return true
-	case !errors.Is(err, guard.ErrStale):
-		return false
-	case !errors.As(err, &stale):
-		return true
+	// What work returns may be made of errors of several resources.
+	switch x := err.(type) {
+	case *guard.StaleError:
+		return errors.Is(x, guard.ErrStale) && l.shows(x.Resource, x.Shown)
+	case interface{ Unwrap() error }:
+		return l.refutedBy(x.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(x.Unwrap(), l.refutedBy)
 	}
-	for i := range l.of.Holds {
-		if f := l.of.Holds[i].Fence; f.Resource == stale.Resource && f.Token == stale.Shown {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, guard.ErrForeign) || errors.Is(err, guard.ErrStale)
+}
+
+// shows reports whether a token is what the lease shows to the guard of a resource.
+func (l *Lease) shows(resource string, token guard.Token) bool {
+	return slices.ContainsFunc(l.of.Holds, func(h session.Hold) bool {
+		return h.Fence.Resource == resource && h.Fence.Token == token
+	})
 }
 
 // markReadMin is the least time that a guard has to show its mark.

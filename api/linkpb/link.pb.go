@@ -1510,11 +1510,14 @@ func (x *Trace) GetSentNano() int64 {
 }
 
 type Granted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
-	Fences        []*Fence               `protobuf:"bytes,2,rep,name=fences,proto3" json:"fences,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Token  uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	Fences []*Fence               `protobuf:"bytes,2,rep,name=fences,proto3" json:"fences,omitempty"`
+	// For how long the server closes the name should a lease that rides end unreleased. A
+	// server that knows of no riders closes nothing: the lease must not ride.
+	RideThroughNano int64 `protobuf:"varint,3,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Granted) Reset() {
@@ -1559,6 +1562,13 @@ func (x *Granted) GetFences() []*Fence {
 		return x.Fences
 	}
 	return nil
+}
+
+func (x *Granted) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
+	}
+	return 0
 }
 
 type Fence struct {
@@ -2446,9 +2456,11 @@ type AcquireResponse struct {
 	// Every name, when there are several.
 	Fences []*Fence `protobuf:"bytes,10,rep,name=fences,proto3" json:"fences,omitempty"`
 	// When it was asked for.
-	Trace         *Trace `protobuf:"bytes,11,opt,name=trace,proto3" json:"trace,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trace *Trace `protobuf:"bytes,11,opt,name=trace,proto3" json:"trace,omitempty"`
+	// As in Granted.
+	RideThroughNano int64 `protobuf:"varint,12,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AcquireResponse) Reset() {
@@ -2556,6 +2568,13 @@ func (x *AcquireResponse) GetTrace() *Trace {
 		return x.Trace
 	}
 	return nil
+}
+
+func (x *AcquireResponse) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
+	}
+	return 0
 }
 
 type RenewLeaseRequest struct {
@@ -4334,10 +4353,11 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"landedNano\x12\x1d\n" +
 	"\n" +
 	"final_nano\x18\a \x01(\x03R\tfinalNano\x12\x1b\n" +
-	"\tsent_nano\x18\b \x01(\x03R\bsentNano\"L\n" +
+	"\tsent_nano\x18\b \x01(\x03R\bsentNano\"x\n" +
 	"\aGranted\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12+\n" +
-	"\x06fences\x18\x02 \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\"E\n" +
+	"\x06fences\x18\x02 \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\x12*\n" +
+	"\x11ride_through_nano\x18\x03 \x01(\x03R\x0frideThroughNano\"E\n" +
 	"\x05Fence\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
@@ -4406,7 +4426,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x0flock_delay_nano\x18\v \x01(\x03R\rlockDelayNano\x12\x14\n" +
 	"\x05trace\x18\f \x01(\bR\x05trace\x12\x16\n" +
 	"\x06claims\x18\r \x01(\bR\x06claims\x12*\n" +
-	"\x11ride_through_nano\x18\x0e \x01(\x03R\x0frideThroughNano\"\xbd\x02\n" +
+	"\x11ride_through_nano\x18\x0e \x01(\x03R\x0frideThroughNano\"\xe9\x02\n" +
 	"\x0fAcquireResponse\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -4420,7 +4440,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04slot\x18\t \x01(\rR\x04slot\x12+\n" +
 	"\x06fences\x18\n" +
 	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\x12)\n" +
-	"\x05trace\x18\v \x01(\v2\x13.pawl.link.v1.TraceR\x05trace\"D\n" +
+	"\x05trace\x18\v \x01(\v2\x13.pawl.link.v1.TraceR\x05trace\x12*\n" +
+	"\x11ride_through_nano\x18\f \x01(\x03R\x0frideThroughNano\"D\n" +
 	"\x11RenewLeaseRequest\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x19\n" +
 	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"}\n" +

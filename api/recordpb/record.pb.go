@@ -81,7 +81,8 @@ const (
 	// reader that knows of no riders stops here.
 	Kind_KIND_GRANTED_RIDER Kind = 20
 	// A lease that may ride through an outage ended unreleased. The name is closed to
-	// acquires that do not claim: name, left_nano of it, identity of whose lease that was.
+	// acquires that do not claim: name, left_nano of it, identity of whose lease that was,
+	// slots of the name, which it keeps meanwhile.
 	Kind_KIND_NAME_CLAIM_ONLY Kind = 21
 	// That is over: name.
 	Kind_KIND_NAME_CLAIM_ONLY_OVER Kind = 22

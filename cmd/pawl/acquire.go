@@ -103,6 +103,9 @@ that cannot be reached are asked again while it waits, for 10s at most.
 			LockDelayNano: int64(mode.LockDelay.Value), Session: session, TtlNano: int64(ttl.Value), WaitNano: int64(wait.Value),
 			Label: label, RequestId: requestID, Claims: mode.Claims, RideThroughNano: int64(mode.RideThrough.Value),
 		})
+		if errors.Is(err, client.ErrNoRider) {
+			return errors.Join(err, letGo(ctx, c, lease))
+		}
 		if err != nil {
 			return err
 		}

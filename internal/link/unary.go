@@ -79,6 +79,8 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Session:    l.Session,
 		TtlNano:    int64(g.TTL),
 		WaitedNano: int64(g.Waited),
+
+		RideThroughNano: int64(g.RideThrough),
 	}
 	if l.Trace != nil {
 		a.Trace = wire.Trace(*l.Trace, s.o.Clock.Now())

@@ -229,7 +229,7 @@ func extraOf(e *recordpb.Event) *extra {
 func (t *Table) take(l *lease, h hold, slots uint32) error {
 	k := h.lock
 	t.removeEnded(k)
-	if k.idle() {
+	if k.unused() {
 		k.slots = slots
 	}
 	at := len(k.holders)

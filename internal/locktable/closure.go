@@ -25,7 +25,7 @@ type closure struct {
 	lock *lock
 	// left is decided.
 	left time.Duration
-	// identity is whose lease closed it.
+	// identity is whose lease closed it, for the longest time.
 	identity string
 
 	// fresh is a closure that began while another ran, and has no time yet.
@@ -60,6 +60,12 @@ func (t *Table) shut(l *lock, claimOnly bool, identity string, left time.Duratio
 		}
 	}
 	c := *at
+	if left >= c.left && c.identity != identity {
+		// From now on it is closed for the sake of this one.
+		t.charge(c.identity, usage{closed: -1})
+		t.charge(identity, usage{closed: 1})
+		c.identity = identity
+	}
 	c.left, c.fresh = max(c.left, left), max(c.fresh, left)
 	t.due.remove(c.slot)
 	t.due.add(0, appointment{closure: c})
@@ -92,9 +98,20 @@ func (t *Table) applyClosure(e *recordpb.Event, claimOnly, over bool) {
 	}
 	left := time.Duration(e.LeftNano)
 	if *l.closure(claimOnly) == nil {
+		if claimOnly && l.unused() {
+			l.slots = e.Slots
+		}
 		t.shut(l, claimOnly, e.Identity, left)
 	}
 	(*l.closure(claimOnly)).left = left
+}
+
+// slots are those that a name which is claim-only is used with.
+func (c *closure) slots() uint32 {
+	if c.claimOnly {
+		return c.lock.slots
+	}
+	return 0
 }
 
 // kinds are those of the closure's records: how much is left, and that it is over.
@@ -126,7 +143,9 @@ func (c *closure) check(t *Table, now Now, d *Decided) {
 		return
 	}
 	if c.logNext <= now.Low {
-		t.emit(d, &recordpb.Event{Kind: closed, Name: l.name, Identity: c.identity, LeftNano: int64(c.until - now.Low)})
+		t.emit(d, &recordpb.Event{
+			Kind: closed, Name: l.name, Identity: c.identity, LeftNano: int64(c.until - now.Low), Slots: c.slots(),
+		})
 		c.logNext = now.High + max(now.High-c.since, time.Millisecond)
 	}
 	t.due.add(min(c.logNext, c.until), appointment{closure: c})
@@ -162,11 +181,16 @@ const AlsoClosed = "; the name is also "
 
 // ClaimOnlyText says that a name is claim-only, for how long, why, and what to do.
 func ClaimOnlyText(left time.Duration) string {
-	if left > 10*time.Second {
-		left = left.Round(time.Second)
-	}
 	return fmt.Sprintf("closed for %v more to acquires that do not claim: a lease that rides through outages ended unreleased, "+
-		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", left)
+		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", inWords(left))
+}
+
+// inWords is a time as messages have it.
+func inWords(left time.Duration) time.Duration {
+	if left > 10*time.Second {
+		return left.Round(time.Second)
+	}
+	return left
 }
 
 // passedOver reports whether others pass a waiter: it is detached, or it does not claim
@@ -182,7 +206,12 @@ func (l *lock) keepOut(n int) {
 		if w.acquire.Claims {
 			continue
 		}
+		before := w.keptOut > 0
 		w.keptOut += n
+		if after := w.keptOut > 0; after == before {
+			continue // as when another of its many names is claim-only already
+		}
+		w.passed = n > 0
 		if len(w.locks) > 1 {
 			for _, k := range w.locks {
 				k.unbar()
@@ -199,6 +228,7 @@ func (w *waiter) waiting(now Now) Waiting {
 		for _, l := range w.locks {
 			if l.claimOnly != nil {
 				a.ClaimOnly = max(a.ClaimOnly, l.claimOnly.remains(now), 1)
+				w.toldUntil = now.High + a.ClaimOnly
 			}
 		}
 	}
@@ -206,20 +236,30 @@ func (w *waiter) waiting(now Now) Waiting {
 }
 
 // tellClaimOnly tells the waiters of a name that it has become closed to them, once, and
-// serves the other names for which they are passed over from now on.
+// serves the other names for which they are passed over from now on. One that waits for
+// many names is not told of those that are open again before what it was told of, and is
+// not passed over twice: a session may end with a rider of each of them.
 func (t *Table) tellClaimOnly(now Now, l *lock, d *Decided) {
 	c := l.claimOnly
 	if c == nil || c.told {
 		return
 	}
 	c.told = true
+	left := max(c.remains(now), 1)
 	// Once each: to serve a name may take a walk through its queue.
 	seen := map[*lock]bool{l: true}
 	for _, w := range l.queue {
 		if w.acquire.Claims {
 			continue
 		}
-		d.reply(w.ref, w.acquire.Number, w.waiting(now))
+		if now.High+left > w.toldUntil {
+			w.toldUntil = now.High + left
+			d.reply(w.ref, w.acquire.Number, Waiting{Place: w.place, ClaimOnly: left})
+		}
+		if !w.passed {
+			continue
+		}
+		w.passed = false
 		for _, k := range w.locks {
 			if !seen[k] {
 				seen[k] = true

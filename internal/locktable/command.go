@@ -290,6 +290,8 @@ type Granted struct {
 	Salt []byte
 	// Session of the lease.
 	Session ID
+	// RideThrough of the lease; 0: it does not ride.
+	RideThrough time.Duration
 }
 
 // Grant is one name of a lease.

@@ -1,6 +1,10 @@
 package locktable
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/internal/bounds"
+)
 
 // namesOnRoll bounds the names of a session's leases that a RollEntry tells.
 const namesOnRoll = 8
@@ -107,7 +111,7 @@ func (r *roll) rides(now Now, s *session, rode time.Duration) {
 	}
 	delete(r.riding, s)
 	if _, on := r.open[s]; on && rode > 0 {
-		r.riding[s] = ride{rode, now.Wall}
+		r.riding[s] = ride{min(rode, bounds.RideThroughMax), now.Wall}
 	}
 }
 

@@ -39,6 +39,7 @@ type frozenClosure struct {
 	name, identity string
 	left           time.Duration
 	claimOnly      bool
+	slots          uint32
 }
 
 // kind is that of its record.
@@ -70,7 +71,7 @@ func (t *Table) Freeze(now Now) *Frozen {
 	for _, k := range t.locks { //tidy:unordered sorted by Events
 		for _, c := range []*closure{k.closed, k.claimOnly} {
 			if c != nil {
-				f.closed = append(f.closed, frozenClosure{k.name, c.identity, c.left, c.claimOnly})
+				f.closed = append(f.closed, frozenClosure{k.name, c.identity, c.left, c.claimOnly, c.slots()})
 			}
 		}
 	}
@@ -82,10 +83,10 @@ func (t *Table) Freeze(now Now) *Frozen {
 		for l := s.leases.head; l != nil; l = l.next {
 			l.holds(func(h *hold) {
 				if d := l.extra.delay; d > 0 {
-					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, false})
+					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, false, 0})
 				}
 				if d := l.extra.ride; d > 0 {
-					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, true})
+					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, true, l.extra.slots})
 				}
 			})
 		}
@@ -142,7 +143,7 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 			}
 		}
 		for _, x := range f.closed {
-			if !yield(&recordpb.Event{Kind: x.kind(), Name: x.name, Identity: x.identity, LeftNano: int64(x.left)}) {
+			if !yield(&recordpb.Event{Kind: x.kind(), Name: x.name, Identity: x.identity, LeftNano: int64(x.left), Slots: x.slots}) {
 				return
 			}
 		}

@@ -325,6 +325,16 @@ func (t *Table) lockOf(name string, make bool) *lock {
 // idle reports whether a name is neither held nor waited for.
 func (l *lock) idle() bool { return len(l.holders) == 0 && len(l.queue) == 0 }
 
+// unused reports whether a name may be used with another number of slots than before:
+// nobody holds it or waits for it, and none of its riders may be going on. A lock and each
+// slot are resources of their own to a guard, so a claim of one does not stop a rider of
+// another:
+//
+//  1. A rides under the lock n. Its session expires.
+//  2. B asks for one of two slots of n, is granted slot 1, and claims that. It reads.
+//  3. A writes under n, which nobody has claimed since.
+func (l *lock) unused() bool { return l.idle() && l.claimOnly == nil }
+
 // forget drops the record of a name that nothing is to be known of.
 func (t *Table) forget(l *lock) {
 	if l.idle() && l.closed == nil && l.claimOnly == nil && len(l.observers) == 0 && t.locks[l.name] == l {

@@ -32,6 +32,8 @@ type connection struct {
 	// unreached is a server that is not to be waited for: we were sent there and did
 	// not reach it, or it served us and serves no more.
 	unreached string
+	// silences are the attempts since a welcome in which nothing was heard in time.
+	silences int
 	// failures in a row, since the beginning of epoch or since a steady stream.
 	failures int
 	// epoch is the newest tenure that has welcomed us.
@@ -120,7 +122,10 @@ func (m *Machine) attemptTime() time.Duration {
 		return min(max(m.wantTTL/2, attemptMin), longest)
 	}
 	if m.ride.on {
-		return min(max(m.ttl/(2*ridePerTTL), attemptMin), attemptMax)
+		// All servers may be slow, and answer too late every time: the bound doubles
+		// with each round, twice.
+		rounds := min(m.conn.silences/len(m.servers), 2)
+		return min(max(m.ttl/(2*ridePerTTL)<<rounds, attemptMin), attemptMax)
 	}
 	left := m.window.Remaining(m.now)
 	return min(max(left/3, attemptMin), attemptMax, left)
@@ -157,6 +162,7 @@ func (m *Machine) checkConnection() {
 	switch l.state {
 	case connectionDialling:
 		if m.t >= l.giveUpAt {
+			l.silences++
 			m.unreached()
 			m.failed(&Cause{Kind: Timeout, What: "greeting", Server: l.attempt.Server})
 		}
@@ -333,7 +339,7 @@ func (m *Machine) up(epoch uint64) {
 	}
 	l.state = connectionUp
 	l.upSince = m.t
-	l.cause, l.refusals, l.unreached = nil, 0, ""
+	l.cause, l.refusals, l.silences, l.unreached = nil, 0, 0, ""
 	m.refused = false
 }
 

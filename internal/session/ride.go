@@ -27,7 +27,8 @@ import (
 
 const (
 	// ridePerTTL is how often a server is asked for within a TTL while leases ride: when
-	// one returns, the session has its TTL to be heard again.
+	// one returns, the session has its TTL to be heard again. Only one that says nothing
+	// for so long is waited for twice, and then four times, as long.
 	ridePerTTL = 4
 	// releaseRiding bounds the wait for the answer to a release while leases ride.
 	releaseRiding = 2 * time.Second
@@ -87,6 +88,7 @@ func (m *Machine) beginRide() bool {
 	m.endQuestions()
 	m.closeStream(nil)
 	m.conn.dialAt, m.conn.cancels, m.conn.unheld = m.t, nil, nil
+	m.conn.silences = 0
 	for _, l := range riders {
 		m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
 		m.effect(Effect{Kind: BeginRide, Lease: l, Interval: m.ttl / renewals})
