@@ -244,6 +244,36 @@ func TestRideEndsByItsTime(t *testing.T) {
 		if cause := context.Cause(l.Context()); !errors.Is(cause, pawl.ErrLost) {
 			t.Errorf("cause %v", cause)
 		}
+		// What was sent under it may be on its way: its end is no release.
+		s.Start()
+		other := s.Dial(t, pawl.Options{TTL: ttl})
+		deadline := time.Now().Add(2 * ttl)
+		var held *pawl.HeldError
+		for held == nil || held.ClaimOnly == 0 {
+			if l, err := other.TryAcquire(t.Context(), "x"); !errors.As(err, &held) || time.Now().After(deadline) {
+				t.Fatalf("an acquire that does not claim: %v, %v", l, err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		let(t, with(t, other, "x", pawl.Claim(b)))
+	})
+}
+
+// A lease that its guard has refused while servers answer is lost, not released.
+func TestOvertakenLeaseIsNotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		l := ride(t, c, b)
+		if !l.Overtaken(guard.ErrForeign) {
+			t.Fatal("it is not overtaken")
+		}
+		time.Sleep(time.Second)
+		var held *pawl.HeldError
+		if _, err := c.TryAcquire(t.Context(), "x"); !errors.As(err, &held) || held.ClaimOnly < 59*time.Minute || held.Token != 0 {
+			t.Errorf("an acquire that does not claim: %v", err)
+		}
+		let(t, with(t, c, "x", pawl.Claims()))
 	})
 }
 

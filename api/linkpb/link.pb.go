@@ -770,8 +770,11 @@ func (x *Acquire) GetRideThroughNano() int64 {
 
 // Release names the lease by its token.
 type Release struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Token uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The client has lost the lease, which may ride, and what it sent under it may be on
+	// its way yet: the lease ends as an expired one does.
+	Lost          bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -811,6 +814,13 @@ func (x *Release) GetToken() uint64 {
 		return x.Token
 	}
 	return 0
+}
+
+func (x *Release) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
 }
 
 // Cancel gives up an acquire of this session: a waiter leaves at once, a lease
@@ -4293,9 +4303,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\breplaces\x18\t \x01(\x04R\breplaces\x12\x16\n" +
 	"\x06claims\x18\n" +
 	" \x01(\bR\x06claims\x12*\n" +
-	"\x11ride_through_nano\x18\v \x01(\x03R\x0frideThroughNano\"\x1f\n" +
+	"\x11ride_through_nano\x18\v \x01(\x03R\x0frideThroughNano\"3\n" +
 	"\aRelease\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\x04R\x05token\" \n" +
+	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x12\n" +
+	"\x04lost\x18\x02 \x01(\bR\x04lost\" \n" +
 	"\x06Cancel\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\x1d\n" +
 	"\x05Check\x12\x14\n" +

@@ -50,7 +50,7 @@ const (
 	// session, token, grants, mode, slots, request, finished, args, lease,
 	// request_key, salt, label, value, lock_delay_nano, claims, at_unix_nano.
 	Kind_KIND_GRANTED Kind = 9
-	// session, token, finished, at_unix_nano.
+	// session, token, finished, at_unix_nano; forced when the client had lost the lease.
 	Kind_KIND_RELEASED Kind = 10
 	// The holder is asked to let go: token, reason, identity, at_unix_nano.
 	Kind_KIND_BREAKING Kind = 11

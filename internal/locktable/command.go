@@ -180,6 +180,8 @@ type Release struct {
 	Lease              ID
 	// Identity of the caller, where the lease is named by its id.
 	Identity string
+	// Lost: the client has lost the lease, which ends as an expired one does.
+	Lost bool
 }
 
 // Observe has a stream told who holds a name, now and at every change, until

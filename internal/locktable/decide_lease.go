@@ -378,7 +378,11 @@ func (c Release) decide(t *Table, now Now, d *Decided) {
 	if !l.session.own {
 		t.touch(now, l.session, d)
 	}
-	t.release(now, l, d)
+	if c.Lost {
+		t.conclude(now, l, &recordpb.Event{Kind: recordpb.Kind_KIND_RELEASED, Forced: true}, d)
+	} else {
+		t.release(now, l, d)
+	}
 	d.reply(c.Ref, c.Number, Done{Of: AskedRelease})
 }
 

@@ -44,9 +44,6 @@ type connection struct {
 	// cancels are requests that the greeting under way still names and that
 	// were given up since.
 	cancels []uint64
-	// unheld are leases that the greeting under way names as held and that have ended
-	// since.
-	unheld []*Lease
 }
 
 // Attempt is one try: close the sessions in Closing, then greet Server.
@@ -100,7 +97,7 @@ func (m *Machine) dial() {
 	l.goTo, l.sentBy = "", ""
 	a.renewal = m.window.Send(m.now)
 	a.Hello = m.hello()
-	l.attempt, l.cancels, l.unheld = a, nil, nil
+	l.attempt, l.cancels = a, nil
 	wait := m.attemptTime()
 	l.dialled, l.giveUpAt = m.t, m.t+wait
 	// A server that may take over soon should keep us: otherwise we would ask again and
@@ -147,6 +144,7 @@ func (m *Machine) hello() *linkpb.Hello {
 	for _, l := range m.held() {
 		h.Held = append(h.Held, uint64(l.Token))
 	}
+	h.Held = append(h.Held, m.untold()...)
 	h.Wanted = m.wanted()
 	return h
 }

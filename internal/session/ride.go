@@ -21,6 +21,11 @@ import (
 //     and the leases are as they were. Or the server does not have it: all is lost. Or it
 //     has the session and not the lease: that one is lost.
 //
+// A lease that rode, or that its guard has refused, is never released for its holder: what
+// was sent under it may be on its way yet, and a guard of it that no successor has claimed
+// would take it. The server is told that it is lost, or not told at all and finds out by
+// the TTL; either way its name is closed to acquires that do not claim.
+//
 // A ride also ends when its guard has refused the lease or shows a higher mark
 // (Overtaken), and RideThrough after the sending of the last acknowledged renewal. When
 // the last one has ended the session is lost.
@@ -87,7 +92,7 @@ func (m *Machine) beginRide() bool {
 	}
 	m.endQuestions()
 	m.closeStream(nil)
-	m.conn.dialAt, m.conn.cancels, m.conn.unheld = m.t, nil, nil
+	m.conn.dialAt, m.conn.cancels = m.t, nil
 	m.conn.silences = 0
 	for _, l := range riders {
 		m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
@@ -128,8 +133,12 @@ func (m *Machine) checkRides() {
 			m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
 		}
 	}
-	if len(over) == len(m.leases) {
-		m.lose(rideOver, true)
+	switch len(m.leases) {
+	case 0:
+		m.lose(deadlinePassed, true)
+		return
+	case len(over):
+		m.lose(rideOver, false)
 		return
 	}
 	for _, l := range over {
@@ -164,19 +173,21 @@ func (m *Machine) Overtaken(l *Lease, err error) {
 	}
 }
 
-// giveUpLease ends a lease that the server may still have, and gives it back there.
+// giveUpLease ends a lease that the server may still have, and has it told that the lease
+// is lost. Greetings name the lease as held until then.
 func (m *Machine) giveUpLease(l *Lease, why *Cause) {
 	delete(m.leases, l.Token)
 	m.end(l, leaseEnded, why)
 	m.ride.due = m.ride.on
-	switch m.conn.state {
-	case connectionUp:
-		m.giveBack(l)
-	case connectionDialling:
-		// The greeting under way names it as held; the next one would not.
-		m.conn.unheld = append(m.conn.unheld, l)
-	}
+	m.enter(&Request{kind: releases, lease: l, lost: true})
 }
 
-// giveBack asks for the release of a lease that has ended here.
-func (m *Machine) giveBack(l *Lease) { m.enter(&Request{kind: releases, lease: l}) }
+// untold are the tokens of leases that are lost and of which the server was not told.
+func (m *Machine) untold() (all []uint64) {
+	for _, n := range m.numbers() {
+		if r := m.requests[n]; r.lost {
+			all = append(all, uint64(r.lease.Token))
+		}
+	}
+	return all
+}
