@@ -299,7 +299,7 @@ func (t *Table) held(now Now, w *waiter) Refused {
 				r.Message += AlsoClosed + ClaimOnlyText(l.claimOnly.remains(now))
 			}
 			return r
-		case l.bars(&w.acquire):
+		case l.closedTo(&w.acquire):
 			return Refused{Reason: Held, Name: l.name, Message: l.closedMessage(now, &w.acquire)}
 		}
 		return Refused{Reason: Held, Name: l.name, Message: fmt.Sprintf("others wait for %q", l.name)}
