@@ -175,7 +175,7 @@ func TestCutOffRiderEndsWhenOvertaken(t *testing.T) {
 	testwait.Until(t, bound, "the rider's lease expires", func() bool { return len(s.lookUp("a").Holders) == 0 })
 
 	contains(t, s.want(75, "run", "a", "-n", "--", "true").stderr, "to acquires that do not claim")
-	contains(t, s.want(75, "run", "a", "-w", "2s", "--", "true").stderr, "waiting: a is closed for ", "to all that do not claim", "not granted within 2s")
+	contains(t, s.want(75, "run", "a", "-w", "2s", "--", "true").stderr, "waiting: a is closed for ", "to acquires that do not claim", "not granted within 2s")
 	if !rider.runs() {
 		t.Fatalf("the rider's command was ended although nobody had claimed:\n%s", rider.said())
 	}
@@ -262,7 +262,7 @@ func TestCommandEndsWhileItRides(t *testing.T) {
 	if r := rider.finish(); r.code != 5 {
 		t.Errorf("it ended with %d:\n%s", r.code, rider.said())
 	}
-	contains(t, rider.said(), "no server could be told that the lease is released", "a is closed for 1h0m0s to all that do not claim")
+	contains(t, rider.said(), "no server could be told that the lease is released", "a is closed for 1h0m0s to acquires that do not claim")
 }
 
 // The same on PostgreSQL, with a password in a file: a claim with a fresh token stops a rider
