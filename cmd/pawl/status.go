@@ -63,16 +63,15 @@ func roleOf(a *linkpb.StatusResponse) string {
 func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 	number := func(n int64) rest.Number { return rest.Number(max(n, 0)) }
 	return rest.StatusBody{
-		Drill: rest.DrillOf(time.Duration(a.GetDrillNano())),
-		Cell:  a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
+		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
 		ActiveLink: a.GetActiveLink(), ActiveHTTP: a.GetActiveHttp(), ActiveTTL: rest.Duration(a.GetActiveTtlNano()),
 		Counter: rest.Number(a.GetToken()), CounterAhead: rest.Duration(a.GetCounterAheadNano()),
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
 		Store: a.GetStore(), Batch: rest.Number(a.GetBatch()),
 		StoreUsed: number(a.GetStoreUsedBytes()), StoreQuota: number(a.GetStoreQuotaBytes()), DiskFree: number(a.GetDiskFreeBytes()),
 		StoreHistory: number(a.GetStoreHistory()), StoreWarning: a.GetStoreWarning(),
-		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Version: a.GetVersion(),
-		TLS: a.GetTls(), Auth: a.GetAuth(), Partial: a.GetPartial(),
+		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Drill: rest.DrillLeft(time.Duration(a.GetDrillNano())),
+		Version: a.GetVersion(), TLS: a.GetTls(), Auth: a.GetAuth(), Partial: a.GetPartial(),
 	}
 }
 
