@@ -44,9 +44,8 @@ var (
 
 // The ways in which a lease is lost.
 var (
-	errOverdue = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
-	errGone    = fmt.Errorf("%w: the server no longer has it", ErrLost)
-	// errRideOver: its ride-through is over, and no server has answered.
+	errOverdue  = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
+	errGone     = fmt.Errorf("%w: the server no longer has it", ErrLost)
 	errRideOver = fmt.Errorf("%w: no server has answered for all of its ride-through", ErrLost)
 )
 
@@ -108,14 +107,14 @@ func errorOf(w *session.Cause) error {
 	case session.Overtaken:
 		return overtaken(w.GuardErr)
 	case session.ClaimOnly:
-		return &HeldError{message: fmt.Sprintf("closed to acquires that do not claim, for %v from then on: a lease that rides through outages ended unreleased, and its holder may be going on", w.For.Round(time.Second))}
+		return &HeldError{message: fmt.Sprintf("the name was closed for %v to acquires that do not claim: a lease that rides through outages ended unreleased, and its holder may be going on", w.For.Round(time.Second))}
 	}
 	panic(fmt.Sprintf("pawl: a session says %d, which nobody knows", w.Kind))
 }
 
 // HeldError says who holds a name; it matches ErrHeld. It shows the state when the
-// server answered. Token is 0 when the name is not held but others wait for it, or a
-// lock-delay keeps it closed.
+// server answered. Token is 0 when the name is not held, but others wait for it or it is
+// closed: by a lock-delay, or to acquires that do not claim.
 type HeldError struct {
 	// Name is what could not be had: the first, where several were asked for.
 	Name string

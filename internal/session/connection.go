@@ -136,7 +136,8 @@ func (m *Machine) hello() *linkpb.Hello {
 	if m.id == nil {
 		return h
 	}
-	if from, span, _ := m.window.Anchor(); m.ride.on {
+	if m.ride.on {
+		from, span, _ := m.window.Anchor()
 		h.RidingNano = int64(m.now.Longer(from) - span)
 	}
 	for _, l := range m.held() {
@@ -238,8 +239,8 @@ func (m *Machine) backoff() time.Duration {
 	return d/2 + time.Duration(float64(d/2)*m.jitter())
 }
 
-// longestPause is limit, or less while leases ride: a server is asked for every quarter of
-// the TTL.
+// longestPause is limit, or less while leases ride: then a server is asked for every
+// quarter of the TTL.
 func (m *Machine) longestPause(limit time.Duration) time.Duration {
 	if !m.ride.on {
 		return limit
