@@ -8,6 +8,7 @@ FUZZTIME ?= 30s
 SEED ?= 1
 BENCH ?= 30
 RUNS ?= 1000
+DURATION ?= 10m
 
 # How often a repeating test repeats at most (0: its full count).
 ifdef REPS
@@ -117,6 +118,10 @@ etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody'
 .PHONY: run-overlaps
 run-overlaps: ## pawl run under a paused server and a silent network, 20 times each
 	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/internal/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
+
+.PHONY: outage
+outage: ## the server is down for DURATION (10m) under a hundred jobs that ride and a hundred that do not
+	@set -o pipefail; PAWL_OUTAGE=$(DURATION) go test -v -count=1 -timeout 0 -run HundredRidersLiveThroughOutage ./cmd/pawl/internal/endtoend | grep -E 'riders:|^(---|ok|FAIL)|_test.go'
 
 .PHONY: bench-quick
 bench-quick: build .bin/etcd-3.7 ## pawl and etcd's Mutex side by side, two minutes

@@ -52,6 +52,15 @@ var (
 // overtaken is the end of a lease whose guard says so.
 func overtaken(err error) error { return fmt.Errorf("%w: overtaken: %w", ErrLost, err) }
 
+// blocked says why a request waits, where there is more to say than that it has to.
+func (c *Client) blocked(w *session.Cause) error {
+	if w == nil || w.Kind != session.ClaimOnly {
+		return errorOf(w)
+	}
+	return &HeldError{message: fmt.Sprintf("closed to acquires that do not claim, for %v, until %s: a lease that rides through outages ended unreleased, and its holder may be going on",
+		w.For.Round(time.Second), c.clock.Wall().Add(w.For).UTC().Format(time.RFC3339))}
+}
+
 var (
 	errNoGreeting = errors.New("the server did not greet")
 	errNonsense   = errors.New("the server's answer makes no sense")
@@ -106,8 +115,6 @@ func errorOf(w *session.Cause) error {
 		return errRideOver
 	case session.Overtaken:
 		return overtaken(w.GuardErr)
-	case session.ClaimOnly:
-		return &HeldError{message: fmt.Sprintf("the name was closed for %v to acquires that do not claim: a lease that rides through outages ended unreleased, and its holder may be going on", w.For.Round(time.Second))}
 	}
 	panic(fmt.Sprintf("pawl: a session says %d, which nobody knows", w.Kind))
 }

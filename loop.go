@@ -196,7 +196,7 @@ func (c *Client) effect(e *session.Effect) {
 			c.machine.ReleaseUnclaimed(e.Lease)
 		}
 	case session.ReportBlocked:
-		e.Ref.(*call).setBlocked(errorOf(e.Cause))
+		e.Ref.(*call).setBlocked(c.blocked(e.Cause))
 	case session.EndLease:
 		l := e.Lease.Of.(*Lease)
 		l.end(e.Cause)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -264,6 +265,35 @@ func TestCloseWhileRiding(t *testing.T) {
 		time.Sleep(ttl)
 		if b.seens != seens {
 			t.Error("marks are read on")
+		}
+	})
+}
+
+// One that waits without a claim is told why, and until when, when its context ends. It is
+// granted when that time has come.
+func TestWaiterWithoutClaimIsToldUntilWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pawltest.New(t)
+		path := s.NewPath()
+		ride(t, path.Dial(t, pawl.Options{TTL: ttl}), &book{})
+		path.Cut()
+		time.Sleep(2 * ttl)
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := c.Acquire(ctx, "x")
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, pawl.ErrHeld) {
+			t.Fatalf("acquire: %v", err)
+		}
+		_, text, _ := strings.Cut(err.Error(), ", until ")
+		text, _, _ = strings.Cut(text, ": a lease that rides through outages ended unreleased")
+		until, parsed := time.Parse(time.RFC3339, text)
+		if parsed != nil {
+			t.Fatalf("%v: %v", err, parsed)
+		}
+		with(t, c, "x")
+		if d := time.Since(until); d < 0 || d > 2*time.Second {
+			t.Errorf("granted %v after the time that was told", d)
 		}
 	})
 }

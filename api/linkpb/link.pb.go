@@ -1722,7 +1722,10 @@ type Refused struct {
 	// Where the active server is reached, when the reason is UNAVAILABLE.
 	ActiveLink string `protobuf:"bytes,5,opt,name=active_link,json=activeLink,proto3" json:"active_link,omitempty"`
 	// Which name is held, when the reason is HELD.
-	Name          string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	// For how long that name is closed to acquires that do not claim, when that is what
+	// refuses this one.
+	ClaimOnlyNano int64 `protobuf:"varint,7,opt,name=claim_only_nano,json=claimOnlyNano,proto3" json:"claim_only_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1797,6 +1800,13 @@ func (x *Refused) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *Refused) GetClaimOnlyNano() int64 {
+	if x != nil {
+		return x.ClaimOnlyNano
+	}
+	return 0
 }
 
 type Holder struct {
@@ -3509,7 +3519,7 @@ type DrillResponse struct {
 	// How long it lasted.
 	LastedNano int64 `protobuf:"varint,1,opt,name=lasted_nano,json=lastedNano,proto3" json:"lasted_nano,omitempty"`
 	// Sessions that were open when it began, and those of them that did not return within
-	// their TTL.
+	// their TTL, or that their clients had given up.
 	Sessions uint64       `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	Lost     []*DrillLoss `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
 	// There are more of them than are listed.
@@ -3518,7 +3528,9 @@ type DrillResponse struct {
 	Rides      []*DrillRide `protobuf:"bytes,5,rep,name=rides,proto3" json:"rides,omitempty"`
 	RidesCount uint64       `protobuf:"varint,6,opt,name=rides_count,json=ridesCount,proto3" json:"rides_count,omitempty"`
 	// Sessions that had neither returned nor ended when the answer was written.
-	Missing       uint64 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
+	Missing uint64 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Sessions that were heard from after the outage, those whose leases rode among them.
+	Returned      uint64 `protobuf:"varint,8,opt,name=returned,proto3" json:"returned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3602,7 +3614,14 @@ func (x *DrillResponse) GetMissing() uint64 {
 	return 0
 }
 
-// DrillLoss is a session that ended.
+func (x *DrillResponse) GetReturned() uint64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
+// DrillLoss is a session that ended, and what it held when the drill began.
 type DrillLoss struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Holder        string                 `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
@@ -3927,7 +3946,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\aWaiting\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\fR\x06ticket\x12&\n" +
 	"\x0fclaim_only_nano\x18\x02 \x01(\x03R\rclaimOnlyNano\"\x06\n" +
-	"\x04Done\"\xde\x01\n" +
+	"\x04Done\"\x86\x02\n" +
 	"\aRefused\x12,\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x14.pawl.link.v1.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12,\n" +
@@ -3935,7 +3954,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x10retry_after_nano\x18\x04 \x01(\x03R\x0eretryAfterNano\x12\x1f\n" +
 	"\vactive_link\x18\x05 \x01(\tR\n" +
 	"activeLink\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04name\"\xd7\x02\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12&\n" +
+	"\x0fclaim_only_nano\x18\a \x01(\x03R\rclaimOnlyNano\"\xd7\x02\n" +
 	"\x06Holder\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x14\n" +
@@ -4078,7 +4098,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\n" +
 	"drill_nano\x18\x1b \x01(\x03R\tdrillNano\")\n" +
 	"\fDrillRequest\x12\x19\n" +
-	"\bfor_nano\x18\x01 \x01(\x03R\aforNano\"\x82\x02\n" +
+	"\bfor_nano\x18\x01 \x01(\x03R\aforNano\"\x9e\x02\n" +
 	"\rDrillResponse\x12\x1f\n" +
 	"\vlasted_nano\x18\x01 \x01(\x03R\n" +
 	"lastedNano\x12\x1a\n" +
@@ -4089,7 +4109,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x05rides\x18\x05 \x03(\v2\x17.pawl.link.v1.DrillRideR\x05rides\x12\x1f\n" +
 	"\vrides_count\x18\x06 \x01(\x04R\n" +
 	"ridesCount\x12\x18\n" +
-	"\amissing\x18\a \x01(\x04R\amissing\"\x83\x01\n" +
+	"\amissing\x18\a \x01(\x04R\amissing\x12\x1a\n" +
+	"\breturned\x18\b \x01(\x04R\breturned\"\x83\x01\n" +
 	"\tDrillLoss\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +

@@ -55,7 +55,7 @@ const (
 	// The holder is asked to let go: token, reason, identity, at_unix_nano.
 	Kind_KIND_BREAKING Kind = 11
 	// A broken lease ended: token; forced when the holder did not confirm; then
-	// with the reason and the identity of who broke it.
+	// with the reason, the identity of who broke it, and ride_through_nano.
 	Kind_KIND_BROKEN Kind = 12
 	// Snapshots only. A tenure of the past: epoch, token, last_token.
 	Kind_KIND_PAST_TENURE Kind = 13

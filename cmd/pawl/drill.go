@@ -48,8 +48,9 @@ stop by their own deadlines, as in any outage; standbys do not take over.
 
 It ends by itself, and this command then waits until every session that was open
 when it began has returned or ended, at most the longest of their TTLs or 5m. It
-prints the sessions that did not return within their TTL, and those whose leases
-rode through it. The server's log has the report too.
+prints the sessions that did not return within their TTL, or that their clients had
+given up, with what they held when it began, and those whose leases rode through
+it. The server's log has the report too.
 
 Interrupting this command does not end the outage; restarting the active server
 does. The right for it is admin, of all names.
@@ -70,7 +71,7 @@ does. The right for it is admin, of all names.
 			return exit.Usage(cmd, "--for: %v", err)
 		}
 		return client.With(cmd, *servers, func(ctx context.Context, c *client.Client) error {
-			until := clock.System().Wall().Add(lasts).Format(time.TimeOnly)
+			until := clock.System().Wall().Add(lasts).UTC().Format(time.RFC3339)
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the cell answers as one that lost its quorum for %v, until about %s; the report follows\n",
 				cmd.CommandPath(), lasts, until)
 			a, err := holdDrill(ctx, c, lasts)
@@ -111,8 +112,8 @@ func printDrill(w io.Writer, b rest.DrillBody) error {
 	err := output.Table(w, [][]string{
 		{"outage", time.Duration(b.Lasted).String()},
 		{"sessions", strconv.Itoa(b.Sessions) + " were open when it began"},
-		{"lost", strconv.Itoa(b.LostCount) + " did not return within their TTL"},
-		{"rode", strconv.Itoa(b.RideCount) + " returned with leases that rode"},
+		{"returned", fmt.Sprintf("%d were heard from after it, %d of them with leases that rode", b.Returned, b.RideCount)},
+		{"lost", strconv.Itoa(b.LostCount) + " did not return within their TTL, or had been given up by their clients"},
 		{"missing", strconv.Itoa(b.Missing) + " have neither returned nor ended yet"},
 	})
 	if err != nil || len(b.Lost)+len(b.Rides) == 0 {

@@ -55,11 +55,12 @@ type Drill struct {
 type DrillReport struct {
 	// Lasted is how long the outage lasted.
 	Lasted time.Duration
-	// Sessions that were open when it began. Missing are those of them that had neither
-	// returned nor ended when the report was written.
-	Sessions, Missing int
+	// Sessions that were open when it began. Returned are those of them that were heard
+	// from afterwards, Missing those that had neither returned nor ended when the report
+	// was written.
+	Sessions, Returned, Missing int
 	// Lost are the first RollListed of LostCount sessions that did not return within
-	// their TTL, Rides those of RideCount sessions that returned and had been riding.
+	// their TTL, or that their clients had given up when they did; Rides those of RideCount sessions that returned and had been riding.
 	Lost, Rides          []locktable.RollEntry
 	LostCount, RideCount int
 }
@@ -79,7 +80,7 @@ func (x *Drill) Receive(_ uint64, a locktable.Answer) {
 			*list = append(*list, a)
 		}
 	case locktable.RollOver:
-		r.Missing = a.Missing
+		r.Returned, r.Missing = a.Returned, a.Missing
 		close(x.rollOver)
 	}
 }
@@ -221,7 +222,7 @@ func (x *Drill) log(c *Cell, stopped bool) {
 	}
 	r := &x.report
 	c.o.Logger.Warn("drill: report", "lasted", r.Lasted.Round(time.Millisecond), "sessions", r.Sessions,
-		"lost", r.LostCount, "rode", r.RideCount, "missing", r.Missing)
+		"returned", r.Returned, "lost", r.LostCount, "rode", r.RideCount, "missing", r.Missing)
 	for _, e := range r.Lost[:min(len(r.Lost), rollLogged)] {
 		c.o.Logger.Warn("drill: a session did not return within its TTL",
 			"holder", e.Handle, "label", e.Label, "identity", e.Identity, "leases", e.Leases, "names", e.Names)

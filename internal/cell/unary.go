@@ -76,7 +76,7 @@ func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed,
 // CloseSession ends a session and all its leases.
 func (c *Cell) CloseSession(ctx context.Context, session string) error {
 	return c.end(ctx, "session", session, func(ref locktable.Ref, id locktable.ID) locktable.Command {
-		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx)}
+		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx), GivenUp: true}
 	})
 }
 
@@ -415,6 +415,9 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 		no.Name = name
 		if held {
 			no.Holder = &l.Holders[0]
+		}
+		if closed {
+			no.ClaimOnly = l.ClaimOnlyFor
 		}
 		switch {
 		case held && closed:

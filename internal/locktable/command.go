@@ -77,6 +77,9 @@ type Close struct {
 	Ref      Ref
 	Session  ID
 	Identity string
+	// GivenUp: it comes without a stream, as from a client that has lost the session. A
+	// roll counts it as lost.
+	GivenUp bool
 }
 
 // OpenSession opens a session without a stream.
@@ -338,9 +341,11 @@ type Refused struct {
 	Reason  Reason
 	Message string
 	// Name that is held, and its first holder, when the reason is Held. There is
-	// none where a lock-delay or who waits keeps the name.
-	Name   string
-	Holder *Holder
+	// none where a lock-delay or who waits keeps the name. ClaimOnly is for how long the
+	// name is closed to this acquire, which does not claim.
+	Name      string
+	Holder    *Holder
+	ClaimOnly time.Duration
 }
 
 // Notice tells a stream what happened to a lease.

@@ -296,11 +296,16 @@ func (t *Table) held(now Now, w *waiter) Refused {
 			h := t.holder(now, l.holders[0], l)
 			r := Refused{Reason: Held, Message: fmt.Sprintf("%q is held", l.name), Name: l.name, Holder: &h}
 			if l.claimOnly != nil && !w.acquire.Claims {
-				r.Message += AlsoClosed + ClaimOnlyText(l.claimOnly.remains(now))
+				r.ClaimOnly = l.claimOnly.remains(now)
+				r.Message += AlsoClosed + ClaimOnlyText(r.ClaimOnly)
 			}
 			return r
 		case l.closedTo(&w.acquire):
-			return Refused{Reason: Held, Name: l.name, Message: l.closedMessage(now, &w.acquire)}
+			r := Refused{Reason: Held, Name: l.name, Message: l.closedMessage(now, &w.acquire)}
+			if !w.acquire.Claims {
+				r.ClaimOnly = l.claimOnly.remains(now)
+			}
+			return r
 		}
 		return Refused{Reason: Held, Name: l.name, Message: fmt.Sprintf("others wait for %q", l.name)}
 	}
@@ -417,6 +422,7 @@ func (c Break) decide(t *Table, now Now, d *Decided) {
 		broken.RidesOn = l.extra.ride
 		t.conclude(now, l, &recordpb.Event{
 			Kind: recordpb.Kind_KIND_BROKEN, Forced: true, Reason: c.Reason, Identity: c.Identity,
+			RideThroughNano: int64(l.extra.ride),
 		}, d)
 		d.reply(stream, 0, Notice{Token: l.token, Ended: true, Reason: c.Reason})
 	case l.breaking == nil:

@@ -346,6 +346,9 @@ func (c Close) decide(t *Table, now Now, d *Decided) {
 		d.refuse(c.Ref, 0, Gone, sessionGone)
 		return
 	}
+	if c.GivenUp {
+		t.roll.loses(t, s, d)
+	}
 	t.finishSession(now, s, recordpb.Kind_KIND_SESSION_CLOSED, Closed{Message: "closed as asked"}, d)
 	d.reply(c.Ref, 0, Done{Of: AskedClose})
 }
@@ -357,7 +360,7 @@ func (t *Table) finishSession(now Now, s *session, kind recordpb.Kind, why Close
 		d.reply(t.endsTo, 0, t.expired(s))
 	}
 	if kind == recordpb.Kind_KIND_SESSION_EXPIRED {
-		t.roll.expires(t, s, d)
+		t.roll.loses(t, s, d)
 	}
 	t.emit(d, &recordpb.Event{Kind: kind, Session: s.id.bytes(), AtUnixNano: now.Wall.UnixNano()})
 	t.unobserveAll(s)

@@ -112,6 +112,10 @@ func (t *Table) Tick(now Now, complete bool, budget int, d *Decided) (more bool)
 	}
 }
 
+// Timed reports whether anything of the table ends with time: a session, what closes a
+// name, the place of a waiter that is gone. Otherwise Tick has nothing to do.
+func (t *Table) Timed() bool { return len(t.sessions) > 0 || len(t.due.items) > 0 }
+
 // checkSession handles one session whose entry on the agenda has come up.
 func (t *Table) checkSession(now Now, s *session, d *Decided) {
 	if s.over {

@@ -66,8 +66,10 @@ type Request struct {
 	// replaces is the number under which an acquire was asked with its ticket.
 	replaces uint64
 	lease    *Lease
-	// limit is when callers are told that no answer came; 0: never.
+	// limit is when callers are told that no answer came, at the next sweep, or at that
+	// very moment when it is exact; 0: never.
 	limit time.Duration
+	exact bool
 	// renewal must be acknowledged as well before a check is answered.
 	renewal  uint64
 	answered bool
@@ -191,7 +193,7 @@ func (m *Machine) Release(ref Ref, l *Lease) {
 		// deadline.
 		l.release.limit = m.t + max(m.window.Remaining(m.now)-m.ttl/renewals, 1)
 		if m.ride.on {
-			l.release.limit = m.t + releaseRiding
+			l.release.limit, l.release.exact = m.t+releaseRiding, true
 			m.sweepAt = min(m.sweepAt, l.release.limit)
 		}
 		m.enter(l.release)
@@ -286,12 +288,12 @@ func (m *Machine) sweep() {
 	for _, n := range m.numbers() {
 		r := m.requests[n]
 		if r.limit == 0 || m.t < r.limit {
-			if m.ride.on && r.limit != 0 {
+			if r.exact {
 				m.sweepAt = min(m.sweepAt, r.limit)
 			}
 			continue
 		}
-		r.limit = 0
+		r.limit, r.exact = 0, false
 		m.decide(r, unavailable(m.conn.cause))
 		switch {
 		case r.kind == acquires:

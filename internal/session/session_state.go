@@ -103,13 +103,13 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 	}
 	m.reportDeadline()
 	m.up(w.Epoch)
-	m.endRide()
 	m.renewAt = m.t + m.ttl/renewals
 	for _, n := range w.Lost {
 		if l := m.leases[guard.Token(n)]; l != nil && l.release == nil {
 			m.drop(l, gone)
 		}
 	}
+	m.endRide()
 	m.answerOpening(nil)
 	if m.closing {
 		m.outgoing.close = true

@@ -162,6 +162,11 @@ func (r *referee) released(by *call, l *lease, asked time.Duration) {
 // decided holds a guard's decision against the order of tokens (I6).
 func (r *referee) decided(x *resource, fence guard.Token, ok bool) {
 	switch {
+	case x.moved:
+		if ok {
+			r.world.fail("I6", "%s takes fence %d, and is held to another cell", x.name, fence)
+		}
+		return
 	case ok && fence < x.highest:
 		r.world.fail("I6", "%s takes fence %d after fence %d", x.name, fence, x.highest)
 	case !ok && fence >= r.last[x.name]:
@@ -176,9 +181,13 @@ func (r *referee) decided(x *resource, fence guard.Token, ok bool) {
 func (r *referee) takesEffect(x *resource, l *lease, seen int) {
 	r.tally.Effects++
 	for _, other := range x.effects[min(seen, len(x.effects)):] {
-		if other != l.token {
+		switch {
+		case other.token == l.token:
+		case !r.world.claimsFirst(l) && r.mayOverwrite(l, other):
+			r.tally.Unclaimed++
+		default:
 			r.world.fail("I6", "%s writes %s with token %d on version %d, and token %d has written since",
-				l.holder.who().name, x.name, l.token, seen, other)
+				l.holder.who().name, x.name, l.token, seen, other.token)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/session"
 )
@@ -30,15 +31,21 @@ type client struct {
 	// session and deadline are what callers know of it.
 	session  locktable.ID
 	deadline session.Deadline
-	moods    moods
-	stream   *stream
+	// acknowledged is when the last renewal was sent that has been answered, by its clock.
+	acknowledged clock.Reading
+	// cutOff: nothing passes between it and the servers.
+	cutOff bool
+	moods  moods
+	stream *stream
 	// told is the stream whose message was handled last.
 	told *stream
 	up   bool
 
 	dialledAt time.Duration
-	// sent is when the renewal of each number, modulo its length, was sent.
-	sent [1024]time.Duration
+	// sent is when the renewal of each number, modulo its length, was sent, and sentAt the
+	// same by its clock.
+	sent   [1024]time.Duration
+	sentAt [1024]clock.Reading
 
 	requests []*request
 	leases   []*lease
@@ -62,8 +69,10 @@ type request struct {
 	// done: nobody waits for it any more.
 	done bool
 	// lease is what a release or a check is about; nil for an acquire.
-	lease  *lease
-	check  bool
+	lease *lease
+	check bool
+	// riding: it is a release that was asked for while the lease rode.
+	riding bool
 	caller *caller
 	// asked is when it was first asked, sent when it was sent last and not answered; 0:
 	// it was not.
@@ -93,12 +102,19 @@ type lease struct {
 	// releasing: the holder has given it up and does not act on it any more.
 	releasing bool
 	breaking  bool
+	// claims: its holder claims before it acts. ride is for how long it may ride, riding
+	// that it does.
+	claims bool
+	ride   time.Duration
+	riding *ride
 }
 
 // holder is a client as far as its leases are concerned.
 type holder interface {
 	// trusted is how long the lease may still be believed in.
 	trusted(l *lease) time.Duration
+	// rideLeft is how long it may go on without an answer; 0: not beyond that.
+	rideLeft(l *lease) time.Duration
 	who() *process
 }
 
@@ -189,13 +205,14 @@ func (c *client) poke() {
 // turn is one turn of the SDK's loop.
 func (c *client) turn() {
 	c.due = false
-	m := c.machine
-	m.At(c.clock.read(c.world.now))
+	w, m := c.world, c.machine
+	m.At(c.clock.read(w.now))
 	inbox := c.inbox
 	c.inbox = nil
 	for _, d := range inbox {
 		c.told = d.stream
 		d.to(m)
+		c.hears(d)
 	}
 	asks := c.asks
 	c.asks = nil
@@ -204,6 +221,7 @@ func (c *client) turn() {
 	}
 	m.Tick()
 	c.carryOut()
+	w.referee.turned(c)
 	c.arm()
 }
 

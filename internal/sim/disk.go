@@ -19,6 +19,8 @@ type disk struct {
 	world *World
 	rng   *rand.Rand
 	down  bool
+	// upSince is when it was reached again.
+	upSince time.Duration
 	// tight: there is little room. full: there is none.
 	tight, full bool
 	// saved is what a roll-back goes back to; watched has it saved before the

@@ -23,6 +23,9 @@
 // of client and cell, the intake, streams and calls. Real sockets, disks and schedulers
 // are tested elsewhere; docs/internals/proof.md lists where.
 //
+// Leases that ride through outages are in rides.go (the worlds), riding.go (their holders)
+// and riders_check.go (what is promised of them).
+//
 // The calls and answers of all callers can be recorded (Record), for checkers that know
 // nothing of what happens inside.
 //

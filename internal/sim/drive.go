@@ -23,18 +23,29 @@ func (c *client) effect(e *session.Effect) {
 	case session.GrantLease:
 		c.granted(e.Ref.(*request), e.Lease)
 	case session.ReportBlocked:
-		if r := e.Ref.(*request); e.Cause != nil {
+		if r := e.Ref.(*request); e.Cause != nil && e.Cause.Kind == session.ClaimOnly {
+			w.note(c.name, "is told that #%d has to wait for %v, since it does not claim", r.number, e.Cause.For)
+		} else if e.Cause != nil {
 			w.note(c.name, "is told that #%d has to wait: %s", r.number, e.Cause.Refused.Message)
 			// Asked again later; it was told.
 			r.sent = 0
 		}
 	case session.EndLease:
 		if l, mine := e.Lease.Of.(*lease); mine {
+			w.referee.rideEnds(c, l, e.Cause)
 			c.ended(l, e.Cause.Kind == session.Released)
 		}
 	case session.RequestRelease:
 		if l, mine := e.Lease.Of.(*lease); mine {
 			l.breaking = true
+		}
+	case session.BeginRide:
+		if l, mine := e.Lease.Of.(*lease); mine {
+			c.beginRide(l, e.Interval)
+		}
+	case session.EndRide:
+		if l, mine := e.Lease.Of.(*lease); mine {
+			c.endRide(l)
 		}
 	case session.ExtendTrust:
 		c.deadline = e.Deadline
@@ -74,7 +85,7 @@ func (c *client) happens(e *session.Event) {
 
 var lostBy = map[session.CauseKind]string{
 	session.DeadlinePassed: "its deadline has passed", session.Gone: "the server says that it is gone",
-	session.SessionCopied: "another stream has it",
+	session.SessionCopied: "another stream has it", session.RideOver: "it has ridden for as long as it may",
 }
 
 // dial begins an attempt.
@@ -83,7 +94,7 @@ func (c *client) dial(a *session.Attempt) {
 	i := slices.IndexFunc(w.servers, func(s *server) bool { return s.name == a.Server })
 	x := &stream{
 		world: w, client: c, server: w.servers[i], clientLife: c.life, serverLife: w.servers[i].life,
-		attempt: a, session: c.session, generation: a.Hello.Generation, slow: chance(c.network, 0.25),
+		attempt: a, dialled: c.clock.read(w.now), session: c.session, generation: a.Hello.Generation, slow: chance(c.network, 0.25),
 	}
 	x.packer.Front = x
 	c.stream, c.dialledAt = x, w.now
@@ -96,6 +107,7 @@ func (c *client) notes(m *linkpb.ClientMessage) {
 	w := c.world
 	if m.Renewal != 0 {
 		c.sent[m.Renewal%uint64(len(c.sent))] = w.now
+		c.sentAt[m.Renewal%uint64(len(c.sent))] = c.clock.read(w.now)
 	}
 	if m.TtlNano != 0 {
 		w.referee.promises.asked(c.session, time.Duration(m.TtlNano))
@@ -140,6 +152,7 @@ func (c *client) remove(r *request) {
 // asksFor sends a caller's question to the machine.
 func (c *client) asksFor(r *request) {
 	r.asked = c.world.now
+	r.riding = r.lease != nil && !r.check && r.lease.riding != nil
 	r.acts = c.note(r)
 	c.requests = append(c.requests, r)
 	c.ask(func(m *session.Machine) {
@@ -180,7 +193,9 @@ func (c *client) granted(r *request, of *session.Lease) {
 		c.machine.ReleaseUnclaimed(of)
 		return
 	}
-	l := &lease{of: of, name: r.name(), mode: r.mode, token: of.Token, holder: c, session: c.session}
+	l := &lease{
+		of: of, name: r.name(), mode: r.mode, token: of.Token, holder: c, session: c.session, claims: r.claims, ride: r.ride,
+	}
 	for _, h := range of.Holds {
 		l.grants = append(l.grants, locktable.Grant{Name: h.Name, Fence: h.Fence.Token, Slot: uint32(h.Slot)})
 	}

@@ -17,6 +17,7 @@ import (
 // audit looks, once clients begin nothing new, whether everybody is served and
 // nothing is left behind.
 func (w *World) audit() {
+	w.referee.overdue()
 	why := w.pendingWork()
 	switch {
 	case why == "":

@@ -15,7 +15,10 @@ type Fault struct {
 	Target int
 }
 
-const activeServer = -1
+const (
+	activeServer = -1
+	aRider       = -1
+)
 
 // Kind of a fault.
 type Kind uint8
@@ -54,13 +57,18 @@ const (
 	ForceBreak
 	// StoreTight: the store has little room left.
 	StoreTight
+	// CutClient takes a client's way to every server; with aRider as its Target, that of
+	// one who holds a lease that may ride.
+	CutClient
+	// MoveResource has the resource of a name be held to another cell from then on.
+	MoveResource
 )
 
 var kindNames = [...]string{
 	"pause server", "suspend server", "crash server", "stop server", "cut server from the store",
 	"isolate server", "store down", "store full", "roll the store back", "pause client", "suspend client",
 	"crash client", "pause unary client", "crash unary client", "break a lease",
-	"break a lease at once", "store tight",
+	"break a lease at once", "store tight", "cut client from the servers", "move the resource to another cell",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -126,7 +134,7 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 
 // strike makes a fault happen and has it mended after its time.
 func (w *World) strike(f Fault) {
-	if f.Target == activeServer {
+	if f.Target == activeServer && f.Kind <= IsolateServer {
 		s := w.active()
 		if s == nil {
 			return
@@ -154,13 +162,24 @@ func (w *World) strike(f Fault) {
 		until(func() { s.isolated = false })
 	case StoreDown:
 		w.disk.down = true
-		until(func() { w.disk.down = false })
+		until(func() { w.disk.down, w.disk.upSince = false, w.now })
 	case StoreFull:
 		w.disk.fill(true)
 		until(func() { w.disk.fill(false) })
 	case StoreTight:
 		w.disk.tight = true
 		until(func() { w.disk.tight = false })
+	case CutClient:
+		c := w.clientOf(f.Target)
+		if f.Target == aRider {
+			c = w.aRider()
+		}
+		if c != nil {
+			c.cutOff = true
+			until(func() { c.cutOff = false })
+		}
+	case MoveResource:
+		w.resource(fmt.Sprintf("n%d", f.Target+1)).move()
 	case RollBack:
 		w.disk.rollBackSoon(f)
 	case PauseClient, SuspendClient, CrashClient:
@@ -192,11 +211,14 @@ func (w *World) hit(f Fault, p *process, crash func(time.Duration)) {
 func (w *World) mend() {
 	w.note("world", "faults are over")
 	w.faultsOver = true
-	w.disk.down = false
+	w.disk.down, w.disk.upSince = false, w.now
 	w.disk.fill(false)
 	w.disk.tight = false
 	for _, s := range w.servers {
 		s.cut, s.isolated = false, false
+	}
+	for _, c := range w.clients {
+		c.cutOff = false
 	}
 }
 

@@ -21,10 +21,11 @@ type ledger struct {
 	sessions map[locktable.ID]*ledgerSession
 	entries  map[guard.Token]*entry
 	holders  map[string][]*entry
-	closed   map[string][]closing
-	byLease  map[locktable.ID]*entry
-	asked    map[asked]guard.Token
-	held     int
+	// closed are the lock-delays of names, claimOnly what riders leave.
+	closed, claimOnly map[string][]closing
+	byLease           map[locktable.ID]*entry
+	asked             map[asked]guard.Token
+	held              int
 }
 
 type ledgerSession struct {
@@ -46,6 +47,8 @@ type entry struct {
 	mode           locktable.Mode
 	slots          uint32
 	delay          time.Duration
+	claims         bool
+	ride           time.Duration
 	session        locktable.ID
 	own            bool
 	granted, ended time.Duration
@@ -64,7 +67,8 @@ type asked struct {
 func newLedger(r *referee) *ledger {
 	return &ledger{
 		referee: r, sessions: map[locktable.ID]*ledgerSession{}, entries: map[guard.Token]*entry{},
-		holders: map[string][]*entry{}, closed: map[string][]closing{}, byLease: map[locktable.ID]*entry{}, asked: map[asked]guard.Token{},
+		holders: map[string][]*entry{}, closed: map[string][]closing{}, claimOnly: map[string][]closing{},
+		byLease: map[locktable.ID]*entry{}, asked: map[asked]guard.Token{},
 	}
 }
 
@@ -117,9 +121,16 @@ func (l *ledger) apply(e *recordpb.Event) {
 		l.end(s, e.Kind == recordpb.Kind_KIND_SESSION_EXPIRED)
 		l.referee.sessionEnds(session)
 	case recordpb.Kind_KIND_NAME_CLOSED:
-		l.shuts(e.Name, time.Duration(e.LeftNano))
+		shuts(l.closed[e.Name], time.Duration(e.LeftNano))
 	case recordpb.Kind_KIND_NAME_OPENED:
-		l.reopened(e.Name)
+		l.reopened(l.closed, e.Name)
+	case recordpb.Kind_KIND_NAME_CLAIM_ONLY:
+		if len(l.claimOnly[e.Name]) == 0 {
+			w.fail("ride", "%s is claim-only, and no rider left it so", e.Name)
+		}
+		shuts(l.claimOnly[e.Name], time.Duration(e.LeftNano))
+	case recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER:
+		l.reopened(l.claimOnly, e.Name)
 	case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER:
 		l.grant(e, session)
 	case recordpb.Kind_KIND_RELEASED, recordpb.Kind_KIND_BROKEN:
@@ -153,7 +164,11 @@ func (l *ledger) drop(x *entry, shut bool) {
 	for _, g := range x.grants {
 		l.holders[g.Name] = slices.DeleteFunc(l.holders[g.Name], func(y *entry) bool { return y == x })
 		if shut && x.delay > 0 {
-			l.shut(g.Name, x.delay)
+			l.shut(l.closed, g.Name, x.delay)
+		}
+		if shut && x.ride > 0 {
+			l.shut(l.claimOnly, g.Name, x.ride)
+			l.referee.tally.ClaimOnly++
 		}
 	}
 }
@@ -163,7 +178,8 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 	w := r.world
 	x := &entry{
 		token: guard.Token(e.Token), session: session, granted: l.now, own: session[0] == 'S', grants: e.Grants,
-		mode: modeOf[e.Mode], slots: e.Slots, delay: time.Duration(e.LockDelayNano),
+		mode: modeOf[e.Mode], slots: e.Slots, delay: time.Duration(e.LockDelayNano), claims: e.Claims,
+		ride: time.Duration(e.RideThroughNano),
 	}
 	var names []string
 	for _, g := range e.Grants {
@@ -178,6 +194,9 @@ func (l *ledger) grant(e *recordpb.Event, session locktable.ID) {
 		w.fail("I1", "token %d of %s is granted after token %d", x.token, x.name, max(l.counter, r.highest))
 	}
 	l.fits(x)
+	if x.ride > 0 && (!x.claims || x.mode == locktable.Shared || len(x.grants) != 1) {
+		w.fail("ride", "token %d of %s may ride, and is shared, or has several names, or does not claim", x.token, x.name)
+	}
 	l.open(x)
 	r.waiters.granted(e, x)
 	s := l.sessions[session]

@@ -49,7 +49,7 @@ func (c *client) wishes() acquireSpec {
 	p := &c.world.plan
 	x := p.acquireSpec(c.rng)
 	if c.plan.ManyHolders {
-		x = acquireSpec{names: p.names()[:1], mode: locktable.Slots, slots: p.Modes.Slots[0]}
+		x = acquireSpec{names: p.names()[:1], mode: locktable.Slots, slots: p.Modes.Slots[0], claims: x.claims, ride: x.ride}
 	}
 	return x
 }

@@ -98,6 +98,9 @@ type acquireSpec struct {
 	slots uint32
 	delay time.Duration
 	value []byte
+	// claims: who asks claims before it acts. ride is for how long the lease may ride.
+	claims bool
+	ride   time.Duration
 }
 
 func (x *acquireSpec) name() string { return strings.Join(x.names, "+") }
@@ -131,12 +134,14 @@ func (p *Plan) acquireSpec(r *rand.Rand) acquireSpec {
 	if chance(r, m.Value) {
 		x.value = fmt.Appendf(nil, "value %d", r.IntN(1000))
 	}
+	p.rides(r, &x)
 	return x
 }
 
 // ask fills in an acquire.
 func (x *acquireSpec) ask(a locktable.Acquire) locktable.Acquire {
 	a.Names, a.Mode, a.Slots, a.LockDelay, a.Value = x.names, x.mode, x.slots, x.delay, x.value
+	a.Claims, a.RideThrough = x.claims, x.ride
 	return a
 }
 
@@ -226,6 +231,7 @@ var modeOf = map[recordpb.Mode]locktable.Mode{
 func (x *acquireSpec) acquire(try bool) *session.AcquireSpec {
 	return &session.AcquireSpec{
 		Names: x.names, Shared: x.mode == locktable.Shared, Slots: int(x.slots), Value: x.value, LockDelay: x.delay, Try: try,
+		Claims: x.claims, RideThrough: x.ride,
 	}
 }
 

@@ -51,6 +51,8 @@ type Plan struct {
 	Full bool
 	// Modes: nil when all locks are exclusive, of one name.
 	Modes *Modes
+	// Rides: nil when no acquire says that it claims.
+	Rides *Rides
 }
 
 // ClientPlan is one client's character.
@@ -110,6 +112,7 @@ const (
 	purposeOneWay
 	purposeQuiet
 	purposeHangUps
+	purposeRides
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -159,6 +162,7 @@ func Draw(seed uint64) Plan {
 	drawOneWay(&p)
 	drawQuiet(&p)
 	drawHangUps(&p)
+	drawRides(&p)
 	return p
 }
 

@@ -25,6 +25,9 @@ type Quiet struct {
 	// HangUp: it can be repeated, and is not cancelled: its connection ends. Nobody
 	// asks for it again.
 	HangUp bool
+	// Claims: whoever asks claims before it acts. Ride is for how long the lease may ride.
+	Claims bool
+	Ride   time.Duration
 	// Hold is how long the lease is kept; 0: its holder dies with it.
 	Hold time.Duration
 }
@@ -127,6 +130,7 @@ func (w *World) asks(p Quiet) {
 	w.quiet = append(w.quiet, q)
 	a := locktable.Acquire{
 		Ref: q, Names: p.Names, Mode: p.Mode, Slots: p.Slots, Lease: q.lease, Own: ownOf(q.lease), TTL: p.TTL,
+		Claims: p.Claims, RideThrough: p.Ride,
 	}
 	if p.HangUp {
 		a.RequestKey, a.Salt = id, id[:]
@@ -208,12 +212,15 @@ func (w *World) overlooked() {
 // behind reports whether one of those that were asked before waits for one of its names.
 func (q *quiet) behind(before []*quiet) bool {
 	return slices.ContainsFunc(before, func(x *quiet) bool {
-		return x.waits() && slices.ContainsFunc(x.Names, func(n string) bool { return slices.Contains(q.Names, n) })
+		return x.waits() && !q.world.referee.ledger.passedOver(x.Claims, x.Names) && slices.ContainsFunc(x.Names, func(n string) bool { return slices.Contains(q.Names, n) })
 	})
 }
 
 // freeFor reports whether the log has all names of a request free for it.
 func (r *referee) freeFor(q *quiet) bool {
+	if r.ledger.passedOver(q.Claims, q.Names) {
+		return false
+	}
 	for _, n := range q.Names {
 		all := r.ledger.holders[n]
 		if q.Mode == locktable.Slots && uint32(len(all)) >= q.Slots {

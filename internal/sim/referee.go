@@ -311,6 +311,7 @@ func (r *referee) granted(x *entry) {
 		}
 	}
 	r.leases = keep
+	r.letIn(x)
 }
 
 // holds takes in that a holder believes in a lease from now on.

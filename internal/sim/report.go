@@ -74,6 +74,13 @@ func (s *Summary) add(seed uint64, r Result) {
 	t.TakenUp += r.Tally.TakenUp
 	t.Lapsed += r.Tally.Lapsed
 	t.TTLs += r.Tally.TTLs
+	t.Rides += r.Tally.Rides
+	t.Returns += r.Tally.Returns
+	t.Overtaken += r.Tally.Overtaken
+	t.Looks += r.Tally.Looks
+	t.ClaimOnly += r.Tally.ClaimOnly
+	t.Unguarded += r.Tally.Unguarded
+	t.Unclaimed += r.Tally.Unclaimed
 }
 
 // Explain makes a failing seed's world as small as it can and tells its story.
@@ -102,6 +109,9 @@ func Explain(out io.Writer, seed uint64) {
 	}
 	for _, q := range small.Quiet[:min(len(small.Quiet), 20)] {
 		fmt.Fprintf(out, "  quiet %+v\n", q)
+	}
+	if small.Rides != nil {
+		fmt.Fprintf(out, "  rides %+v\n", *small.Rides)
 	}
 	for _, f := range small.Faults {
 		fmt.Fprintf(out, "  fault: %v\n", f)

@@ -28,6 +28,10 @@ func TestWorlds(t *testing.T) {
 		"told observers": sum.Tally.Observed, "refused for want of room": sum.Tally.Exhausted, "overruns": sum.Tally.Overruns,
 		"renewals spared by a full store":  sum.Tally.Spared,
 		"places taken up behind a hang-up": sum.Tally.TakenUp, "places that were not kept for so long": sum.Tally.Lapsed,
+		"rides": sum.Tally.Rides, "rides that a server ended": sum.Tally.Returns, "rides that a guard ended": sum.Tally.Overtaken,
+		"looks at marks": sum.Tally.Looks, "names that riders left claim-only": sum.Tally.ClaimOnly,
+		// What the guard buys.
+		"updates lost where there is no guard": sum.Tally.Unguarded,
 	} {
 		if n == 0 {
 			t.Errorf("no %s in %d worlds", what, sum.Runs)

@@ -25,6 +25,8 @@ type stream struct {
 	clientLife uint32
 	serverLife uint32
 	attempt    *session.Attempt
+	// dialled is when the client began it, by its clock.
+	dialled clock.Reading
 	// hello is the greeting, as the server has read it.
 	hello      *linkpb.Hello
 	session    locktable.ID
@@ -68,7 +70,7 @@ func (x *stream) trouble() bool {
 	switch {
 	case x.swallowed:
 		return false
-	case x.server.isolated || chance(r, rates.Swallow):
+	case x.server.isolated || x.client.cutOff || chance(r, rates.Swallow):
 		x.swallowed = true
 		return false
 	case chance(r, rates.Cut):

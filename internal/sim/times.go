@@ -29,7 +29,7 @@ type dead struct {
 // stall is a span in which a process stood still.
 type stall struct{ from, to time.Duration }
 
-// closing is a lock-delay: since when its server counts it, and what it has to
+// closing is a lock-delay, or what a rider leaves: since when its server counts it, and what it has to
 // count from then on. A later tenure counts what was logged to be left.
 type closing struct{ since, need, left time.Duration }
 
@@ -128,9 +128,11 @@ func (l *ledger) begin() {
 			s.basis = s.left
 		}
 	}
-	for _, all := range l.closed {
-		for i := range all {
-			all[i].need = all[i].left
+	for _, of := range []map[string][]closing{l.closed, l.claimOnly} {
+		for _, all := range of { //tidy:unordered each name for itself
+			for i := range all {
+				all[i].need = all[i].left
+			}
 		}
 	}
 }
@@ -167,15 +169,15 @@ func (t *times) stops(s *server) {
 	}
 }
 
-// shut begins a lock-delay.
-func (l *ledger) shut(name string, delay time.Duration) {
-	l.closed[name] = append(l.closed[name], closing{l.at, delay, delay})
+// shut begins a lock-delay, or what a rider leaves.
+func (l *ledger) shut(of map[string][]closing, name string, d time.Duration) {
+	of[name] = append(of[name], closing{l.at, d, d})
 }
 
-// shuts takes in what the log says to be left of a name's lock-delays.
-func (l *ledger) shuts(name string, left time.Duration) {
-	for i := range l.closed[name] {
-		l.closed[name][i].left = left
+// shuts takes in what the log says to be left of what closes a name.
+func shuts(all []closing, left time.Duration) {
+	for i := range all {
+		all[i].left = left
 	}
 }
 
@@ -184,24 +186,24 @@ func (l *ledger) shuts(name string, left time.Duration) {
 func (l *ledger) open(x *entry) {
 	for _, g := range x.grants {
 		if x.mode != locktable.Shared {
-			l.reopened(g.Name)
+			l.reopened(l.closed, g.Name)
 		}
 	}
 }
 
 // reopened: a name is open again. The server whose tenure it is must have
 // counted all that was left.
-func (l *ledger) reopened(name string) {
+func (l *ledger) reopened(of map[string][]closing, name string) {
 	r := l.referee
 	now := r.current()
-	for _, c := range l.closed[name] {
+	for _, c := range of[name] {
 		if now == nil || r.rebuilding {
 			break
 		}
 		since := max(c.since, now.served)
 		if got := now.server.usable(since, l.at); got+got/500 < c.need {
-			r.world.fail("I2", "%s opens %s after %v of usable time, and %v was left of a lock-delay", now.server.name, name, got, c.need)
+			r.world.fail("I2", "%s opens %s after %v of usable time, and %v was left of what closes it", now.server.name, name, got, c.need)
 		}
 	}
-	delete(l.closed, name)
+	delete(of, name)
 }

@@ -30,6 +30,8 @@ type unaryClient struct {
 	// anchor and span are the deadline.
 	anchor clock.Reading
 	span   time.Duration
+	// waited is what it waited before the grant, as far as that counts for a ride.
+	waited time.Duration
 	moods  moods
 	// whims are when it hangs up.
 	whims *rand.Rand
@@ -75,6 +77,15 @@ func (c *unaryClient) trusted(l *lease) time.Duration {
 		return 0
 	}
 	return max(c.span-c.read().Longer(c.anchor), 0)
+}
+
+// rideLeft follows docs/http.md: a ride counts from the sending of the last renewal that
+// was answered, or of the acquire, and what that waited.
+func (c *unaryClient) rideLeft(l *lease) time.Duration {
+	if l != c.lease || l.ended || l.ride == 0 {
+		return 0
+	}
+	return max((c.waited+l.ride)*998/1000-c.read().Longer(c.anchor), 0)
 }
 
 func (c *unaryClient) read() clock.Reading { return c.clock.read(c.world.now) }
@@ -229,9 +240,10 @@ func (c *unaryClient) again(pause time.Duration) {
 func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id locktable.ID, acts []*Act) {
 	w := c.world
 	session := a.Session
-	c.anchor, c.span = anchor, trust.Span(a.Waited+a.TTL, trust.DriftPPM)
+	c.anchor, c.span, c.waited = anchor, trust.Span(a.Waited+a.TTL, trust.DriftPPM), a.Waited
 	l := &lease{
-		name: c.want.name(), grants: a.Grants, mode: c.want.mode, token: a.Token, holder: c, session: session,
+		name: c.want.name(), grants: a.Grants, mode: c.want.mode, token: a.Token, holder: c, session: session, claims: c.want.claims,
+		ride: c.want.ride,
 	}
 	c.lease, c.leaseID, c.moods.want, c.moods.given = l, id, a.TTL, a.TTL
 	w.note(c.name, "is granted %s with token %d after %v", l.name, l.token, a.Waited)
@@ -242,6 +254,9 @@ func (c *unaryClient) granted(a locktable.Granted, anchor clock.Reading, id lock
 		world: w, lease: l, rng: c.rng, careless: c.plan.Careless, writes: c.rng.IntN(c.plan.Writes + 1), over: c.release,
 	}
 	c.renewLater()
+	if l.ride > 0 {
+		c.look(l)
+	}
 	c.work.begin()
 }
 
@@ -267,8 +282,8 @@ func (c *unaryClient) renew() {
 		case locktable.Renewed:
 			c.moods.given = a.TTL
 			span := trust.Span(a.TTL, trust.DriftPPM)
-			if c.trusted(c.lease) > 0 && anchor.Longer(c.anchor)+span > c.span {
-				c.anchor, c.span = anchor, span
+			if c.lease.trusted() && anchor.Longer(c.anchor)+span > c.span {
+				c.anchor, c.span, c.waited = anchor, span, 0
 				c.world.referee.believes(c, c.lease.session)
 			}
 		case locktable.Refused:
@@ -293,7 +308,7 @@ func (c *unaryClient) release() {
 		c.acts = c.world.recorder.asksAbout(&c.process, l, VerbRelease)
 		c.world.note(c.name, "releases token %d of %s", l.token, l.name)
 	}
-	if c.trusted(l) == 0 {
+	if !l.trusted() {
 		c.think()
 		return
 	}

@@ -100,7 +100,7 @@ func (x *waiting) stands(r *referee) (want *acquireSpec, key locktable.ID, ok bo
 		if s := r.ledger.sessions[a.Session]; a.Session != (locktable.ID{}) && (s == nil || s.over) {
 			return nil, key, false
 		}
-		return &acquireSpec{names: a.Names, mode: a.Mode}, a.RequestKey, true
+		return &acquireSpec{names: a.Names, mode: a.Mode, claims: a.Claims}, a.RequestKey, true
 	}
 	return nil, key, false
 }
@@ -126,7 +126,7 @@ func (q *queue) granted(e *recordpb.Event, g *entry) {
 			continue
 		}
 		want, key, ok := x.stands(r)
-		if !ok || q.is(x, e) || want.mode == locktable.Shared && g.mode == locktable.Shared {
+		if !ok || q.is(x, e) || r.ledger.passedOver(want.claims, want.names) || want.mode == locktable.Shared && g.mode == locktable.Shared {
 			continue
 		}
 		if key != (locktable.ID{}) && (key == idOf(e.RequestKey) || r.ledger.asked[asked{key: key}] != 0) {

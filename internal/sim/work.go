@@ -32,7 +32,26 @@ type work struct {
 }
 
 // operation is one write, which may land more than once.
-type operation struct{ again, done, refused bool }
+type operation struct {
+	again, done, refused bool
+	// sent is when it was, trusted that its holder had reason to, by its own clock.
+	sent    time.Duration
+	trusted bool
+}
+
+// version is what was read: how many effects the resource had, and the number of the last
+// write at the place beside it that has no guard.
+type version struct {
+	effects   int
+	unguarded uint64
+}
+
+// effect is one write that took effect.
+type effect struct {
+	token   guard.Token
+	sent    time.Duration
+	trusted bool
+}
 
 // workPatience is how long a holder waits for a resource's answer.
 const workPatience = 1500 * time.Millisecond
@@ -43,6 +62,10 @@ func (k *work) begin() {
 		k.held = append(k.held, guard.Fence{Resource: guardResource(g.Name, g.Slot), Token: g.Fence, Cell: cellID})
 	}
 	k.turn(0)
+	if !k.world.claimsFirst(k.lease) {
+		k.read()
+		return
+	}
 	k.claim(0)
 }
 
@@ -61,8 +84,11 @@ func (k *work) given() bool {
 	if k.lease.breaking {
 		return true
 	}
-	return !k.careless && k.lease.holder.trusted(k.lease) == 0
+	return !k.careless && !k.lease.trusted()
 }
+
+// trusted reports whether a holder may act on its lease, by its own clock.
+func (l *lease) trusted() bool { return l.holder.trusted(l) > 0 || l.holder.rideLeft(l) > 0 }
 
 // ask sends a request to the resource; got is called with its answer, or lost
 // after a while. A request may arrive late, twice or never.
@@ -122,6 +148,7 @@ func (k *work) claim(i int) {
 	x, f := k.resource, k.fence
 	k.ask(func() bool { return x.claim(k.lease, f) }, func(ok bool) {
 		if !ok {
+			k.overtaken()
 			k.finish()
 			return
 		}
@@ -134,6 +161,9 @@ func (k *work) claim(i int) {
 }
 
 func (k *work) read() {
+	if k.stopped {
+		return
+	}
 	if k.writes == 0 || k.given() {
 		k.finish()
 		return
@@ -142,25 +172,27 @@ func (k *work) read() {
 	if n := len(k.held); n > 1 {
 		k.turn(k.rng.IntN(n))
 	}
-	var seen int
+	var seen version
 	x := k.resource
 	k.ask(func() bool {
-		seen = len(x.effects)
+		seen = version{len(x.effects), x.unguarded}
 		return true
 	}, func(bool) {
 		k.world.after(k.lease.holder.who(), k.thought(), func() { k.check(seen) })
 	}, k.read)
 }
 
+// thought is how long a holder thinks about what it has read. Who does not claim thinks for
+// long, so that a rider that is let work beside it writes meanwhile.
 func (k *work) thought() time.Duration {
-	if k.rng.IntN(10) == 0 || k.world.plan.Wild {
+	if k.rng.IntN(10) == 0 || k.world.plan.Wild || !k.world.claimsFirst(k.lease) {
 		return between(k.rng, 0, 3*time.Second)
 	}
 	return between(k.rng, 0, 150*time.Millisecond)
 }
 
 // check looks at the deadline; between it and the write anything may happen.
-func (k *work) check(seen int) {
+func (k *work) check(seen version) {
 	if k.stopped {
 		return
 	}
@@ -173,17 +205,17 @@ func (k *work) check(seen int) {
 
 // write acts on what was read. An answer that is lost says nothing: the next
 // round reads again.
-func (k *work) write(seen int) {
+func (k *work) write(seen version) {
 	if k.stopped {
 		return
 	}
-	x, f, op := k.resource, k.fence, new(operation)
+	x, f, op := k.resource, k.fence, &operation{sent: k.world.now, trusted: k.lease.trusted()}
 	k.ask(func() bool { return x.write(k.lease, f, seen, op) }, func(ok bool) {
 		if !ok {
 			k.refused(op)
 			return
 		}
-		k.read()
+		k.goesOn()
 	}, k.read)
 	op.again = k.doubled
 }
@@ -194,7 +226,29 @@ func (k *work) refused(op *operation) {
 		k.world.fail("I6", "%s counts a write with token %d as refused, and it took effect", k.lease.holder.who().name, k.lease.token)
 	}
 	op.refused = !op.again
+	k.overtaken()
 	k.finish()
+}
+
+// overtaken: the guard has refused the lease, and the client is told.
+func (k *work) overtaken() {
+	if c, ok := k.lease.holder.(*client); ok && k.world.plan.Rides != nil {
+		c.tells(k.lease, shows(k.resource.state, k.fence))
+	}
+}
+
+// goesOn reads and writes again. A rider takes its time, so that it is at work for longer
+// than an outage lasts.
+func (k *work) goesOn() {
+	switch {
+	case k.world.plan.Rides != nil && k.world.now > k.world.plan.Stop:
+		k.finish()
+		return
+	case k.lease.ride == 0:
+		k.read()
+		return
+	}
+	k.world.after(k.lease.holder.who(), between(k.rng, 0, time.Second), k.read)
 }
 
 // resource is what the leases of a name protect: a register that remembers who
@@ -203,7 +257,14 @@ type resource struct {
 	world   *World
 	name    string
 	state   guard.State
-	effects []guard.Token
+	effects []effect
+	// raised is when the mark rose last, moved that it is held to another cell.
+	raised time.Duration
+	moved  bool
+	// unguarded counts the writes at a place beside the resource that has no guard: all
+	// that reach the resource are carried out there, too. writer is who wrote last.
+	unguarded uint64
+	writer    guard.Token
 	// highest is the referee's: the highest token accepted or claimed.
 	highest guard.Token
 }
@@ -213,6 +274,9 @@ func newResource(w *World, name string) *resource { return &resource{world: w, n
 // pass asks the guard.
 func (x *resource) pass(l *lease, f guard.Fence) bool {
 	next, verdict := guard.Decide(guard.Monotonic, x.state, f.Mark())
+	if next.Seen != x.state.Seen {
+		x.raised = x.world.now
+	}
 	x.state = next
 	ok := verdict == guard.Pass || verdict == guard.Advance
 	x.world.referee.decided(x, f.Token, ok)
@@ -227,11 +291,12 @@ func (x *resource) claim(l *lease, f guard.Fence) bool {
 
 // write takes effect when the guard lets it pass; that of a reader only finds
 // what it read before.
-func (x *resource) write(l *lease, f guard.Fence, seen int, op *operation) bool {
+func (x *resource) write(l *lease, f guard.Fence, seen version, op *operation) bool {
+	x.writeUnguarded(l, seen.unguarded)
 	ok := x.pass(l, f)
-	x.world.note(l.holder.who().name, "writes %s with token %d on version %d: %v", x.name, l.token, seen, ok)
+	x.world.note(l.holder.who().name, "writes %s with token %d on version %d: %v", x.name, l.token, seen.effects, ok)
 	if ok {
-		x.effect(l, seen, op)
+		x.effect(l, seen.effects, op)
 	}
 	return ok
 }
@@ -242,6 +307,24 @@ func (x *resource) effect(l *lease, seen int, op *operation) {
 		x.world.fail("I6", "a write of %s with token %d takes effect, and its holder counts it as refused", x.name, l.token)
 	}
 	if l.mode != locktable.Shared {
-		x.effects = append(x.effects, l.token)
+		x.effects = append(x.effects, effect{l.token, op.sent, op.trusted})
 	}
+}
+
+// writeUnguarded writes what was read there plus one. Where another has written since, its
+// update is lost.
+func (x *resource) writeUnguarded(l *lease, seen uint64) {
+	if x.world.plan.Rides == nil || l.mode == locktable.Shared {
+		return
+	}
+	if x.unguarded != seen && x.writer != l.token {
+		x.world.referee.tally.Unguarded++
+	}
+	x.unguarded++
+	x.writer = l.token
+}
+
+// move has the resource held to another cell.
+func (x *resource) move() {
+	x.state, x.moved, x.raised = guard.State{Cell: "another", Seen: 1}, true, x.world.now
 }

@@ -73,6 +73,14 @@ type Tally struct {
 	// TakenUp counts places that were kept behind a connection that had ended, and taken
 	// up; Lapsed those that were not kept for so long.
 	TakenUp, Lapsed uint64
+	// Rides counts leases that outlived their deadline, Returns those that a server had
+	// afterwards, Overtaken those that a guard ended, Looks how often guards showed their
+	// mark, ClaimOnly how often a rider left a name claim-only.
+	Rides, Returns, Overtaken, Looks, ClaimOnly uint64
+	// Unguarded counts updates that were lost at resources that have no guard and are
+	// written with those that have one. Unclaimed counts those that were lost at guarded
+	// ones, to writers that do not claim, where nothing is promised.
+	Unguarded, Unclaimed uint64
 }
 
 // Run plays a plan to its end or to the first failure.

@@ -82,7 +82,7 @@ func (c *Core) Next() time.Duration {
 		return time.Microsecond
 	case c.asked == 0 && c.waits():
 		return confirmGap
-	case c.table.Counts().Sessions > 0:
+	case c.table.Timed():
 		return Tick
 	}
 	return 0

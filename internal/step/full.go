@@ -140,7 +140,10 @@ func (s *unwritten) note(events []*recordpb.Event) {
 		switch e.Kind {
 		case recordpb.Kind_KIND_GRANTED, recordpb.Kind_KIND_GRANTED_RIDER, recordpb.Kind_KIND_RELEASED,
 			recordpb.Kind_KIND_BREAKING, recordpb.Kind_KIND_BROKEN:
-			s.about[id] = s.about[id] || false
+			// What the end of a rider closes runs on from when it was decided. A renewal
+			// that was answered after that would have the holder, who does not hear of it,
+			// ride for longer.
+			s.about[id] = s.about[id] || e.RideThroughNano > 0 && e.Kind == recordpb.Kind_KIND_BROKEN
 		default:
 			s.about[id] = true
 		}

@@ -84,7 +84,7 @@ func Trace(t cell.Trace, sent clock.Reading) *linkpb.Trace {
 
 // Refused is a refusal in the words of the link.
 func Refused(a locktable.Refused) *linkpb.Refused {
-	r := &linkpb.Refused{Reason: Reason(a.Reason), Message: a.Message, Name: a.Name}
+	r := &linkpb.Refused{Reason: Reason(a.Reason), Message: a.Message, Name: a.Name, ClaimOnlyNano: int64(a.ClaimOnly)}
 	if a.Holder != nil {
 		r.Holder = Holder(*a.Holder)
 	}
@@ -157,7 +157,7 @@ func Reason(r locktable.Reason) linkpb.Reason { return reasons[r] }
 // DrillReport is the report of a drill in the words of the link.
 func DrillReport(r cell.DrillReport) *linkpb.DrillResponse {
 	x := &linkpb.DrillResponse{
-		LastedNano: int64(r.Lasted), Sessions: uint64(r.Sessions), Missing: uint64(r.Missing),
+		LastedNano: int64(r.Lasted), Sessions: uint64(r.Sessions), Returned: uint64(r.Returned), Missing: uint64(r.Missing),
 		LostCount: uint64(r.LostCount), RidesCount: uint64(r.RideCount),
 	}
 	for _, e := range r.Lost {

@@ -33,6 +33,8 @@ func main() {
 		"observed: %d exhausted: %d overruns: %d late: %d taken up: %d lapsed: %d trace: %016x\n",
 		t.Events, t.Tenures, t.Grants, t.Expiries, t.Refusals, t.Effects, t.Rollbacks, t.TTLs,
 		t.Observed, t.Exhausted, t.Overruns, t.Late, t.TakenUp, t.Lapsed, sum.Trace)
+	fmt.Printf("rides: %d returned: %d overtaken: %d looks: %d claim-only: %d updates lost without a guard: %d, to who does not claim: %d\n",
+		t.Rides, t.Returns, t.Overtaken, t.Looks, t.ClaimOnly, t.Unguarded, t.Unclaimed)
 	fmt.Printf("runs: %d failures: %d hours/cpu-minute: %.1f\n", sum.Runs, len(sum.Failures), sum.Lived.Hours()/max(cpu.Minutes(), 1e-9))
 	if len(sum.Failures) > 0 {
 		os.Exit(1)

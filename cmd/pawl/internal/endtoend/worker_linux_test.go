@@ -45,6 +45,9 @@ func workerMain(args []string) int {
 	if args[0] == frozen {
 		return frozenMain(args[1], args[2], args[3])
 	}
+	if args[0] == booking {
+		return bookingMain(args[1], args[2], args[3])
+	}
 	path, who := args[0], args[1]
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

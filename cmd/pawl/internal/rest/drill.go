@@ -31,19 +31,20 @@ func (b *drillRequest) check() error {
 type DrillBody struct {
 	Lasted    Duration        `json:"lasted" doc:"How long the outage lasted."`
 	Sessions  int             `json:"sessions" format:"int32" doc:"Sessions that were open when it began."`
-	Lost      []DrillLossBody `json:"lost" doc:"Sessions that did not return within their TTL, the first 256 of them."`
+	Returned  int             `json:"returned" format:"int32" doc:"Sessions that were heard from after it, those that rode among them."`
+	Lost      []DrillLossBody `json:"lost" doc:"Sessions that did not return within their TTL, or that their clients had given up, the first 256 of them."`
 	LostCount int             `json:"lost_count" format:"int32" doc:"How many there are of them."`
 	Rides     []DrillRideBody `json:"rides" doc:"Sessions that returned and had leases that rode, the first 256 of them. Only clients that hold a stream tell that."`
 	RideCount int             `json:"rides_count" format:"int32" doc:"How many there are of them."`
 	Missing   int             `json:"missing" format:"int32" doc:"Sessions that had neither returned nor ended when this was written, the longest TTL after the outage, or 5 minutes."`
 }
 
-// DrillLossBody is a session that expired.
+// DrillLossBody is a session that was lost.
 type DrillLossBody struct {
 	Holder   string   `json:"holder" doc:"Public handle of the session."`
 	Label    string   `json:"label"`
 	Identity string   `json:"identity,omitempty"`
-	Leases   int      `json:"leases" format:"int32" doc:"How many leases ended with it."`
+	Leases   int      `json:"leases" format:"int32" doc:"How many leases it had when the outage began."`
 	Names    []string `json:"names" doc:"The first 8 of their names."`
 }
 
@@ -70,7 +71,8 @@ func (s *handlers) drill(ctx context.Context, _ *empty, in *drillRequest) (*body
 // DrillOf is the report of a drill as the link has it.
 func DrillOf(r *linkpb.DrillResponse) DrillBody {
 	b := DrillBody{
-		Lasted: Duration(time.Duration(r.GetLastedNano()).Round(time.Millisecond)), Sessions: int(r.GetSessions()), Missing: int(r.GetMissing()),
+		Lasted:   Duration(time.Duration(r.GetLastedNano()).Round(time.Millisecond)),
+		Sessions: int(r.GetSessions()), Returned: int(r.GetReturned()), Missing: int(r.GetMissing()),
 		Lost: []DrillLossBody{}, LostCount: int(r.GetLostCount()),
 		Rides: []DrillRideBody{}, RideCount: int(r.GetRidesCount()),
 	}
