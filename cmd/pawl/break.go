@@ -17,7 +17,7 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// ridesOn says what a break does not do.
+// ridesOn says that a break does not stop a holder that rides, and what does.
 const ridesOn = `its holder may go on for up to %v where it cannot be reached; a claim stops it, with the DSN of what it writes to:
   pawl run %s --claim DSN -- true
 until then the name is closed to acquires that do not claim
@@ -36,8 +36,8 @@ that the lease meant is the one broken, and not the next one.
 With --now the name is free at once. Its holder may act until it notices: then
 two may act, and only a guard at the resource keeps the first one out.
 
-A lease with a ride-through goes on where it cannot be reached, break or not. What
-stops it is a claim under a later lease: pawl run NAME --claim DSN -- true
+A break does not stop the holder of a lease with a ride-through where it cannot be
+reached. A claim under a later lease does: pawl run NAME --claim DSN -- true
 
 ` + exit.AskHelp,
 		Example: `  pawl break orders/7 --token 1867776000000001 --reason "host is being retired"
