@@ -52,13 +52,21 @@ var (
 // overtaken is the end of a lease whose guard says so.
 func overtaken(err error) error { return fmt.Errorf("%w: overtaken: %w", ErrLost, err) }
 
-// blocked says why a request waits, where there is more to say than that it has to.
-func (c *Client) blocked(w *session.Cause) error {
+// blocked says why a request waits, where there is more to say than that it has to, and
+// tells of it when it is claim-only.
+func (c *Client) blocked(q *call, w *session.Cause) error {
 	if w == nil || w.Kind != session.ClaimOnly {
 		return errorOf(w)
 	}
-	return &HeldError{message: fmt.Sprintf("closed to acquires that do not claim, for %v, until %s: a lease that rides through outages ended unreleased, and its holder may be going on",
+	e := &HeldError{ClaimOnly: w.For, message: fmt.Sprintf("closed to acquires that do not claim, for %v, until %s: a lease that rides "+
+		"through outages ended unreleased, and its holder may be going on; with Claim it is granted at once",
 		w.For.Round(time.Second), c.clock.Wall().Add(w.For).UTC().Format(time.RFC3339))}
+	if names := q.wants.Names; len(names) == 1 {
+		e.Name = names[0]
+		e.message = strconv.Quote(e.Name) + " is " + e.message
+	}
+	c.post(Event{Kind: ClaimOnly, Err: e})
+	return e
 }
 
 var (
@@ -133,6 +141,10 @@ type HeldError struct {
 	// Handle stands for the holder's session, in listings too. It gives no
 	// power over it.
 	Handle string
+	// ClaimOnly is for how long the name stays closed to acquires that do not claim, such
+	// as this one: a lease that rides ([RideThrough]) ended unreleased. It may be longer
+	// where the service has outages meanwhile. 0: that is not what keeps it.
+	ClaimOnly time.Duration
 
 	message string
 }
@@ -158,8 +170,8 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // refusal makes an error of what a server refused.
 func refusal(r *linkpb.Refused) error {
 	if r.Reason == linkpb.Reason_REASON_HELD {
-		e := &HeldError{Name: r.Name}
-		if r.Holder == nil {
+		e := &HeldError{Name: r.Name, ClaimOnly: time.Duration(r.ClaimOnlyNano)}
+		if r.Holder == nil || r.ClaimOnlyNano > 0 {
 			e.message = r.Message
 		}
 		if h := r.Holder; h != nil {

@@ -22,6 +22,9 @@ const (
 	// ([RideThrough]); those that do not are lost. Safe follows when a server answers and
 	// still has them, Lost when the last of them has ended.
 	Riding
+	// ClaimOnly: an acquire of this client waits because the name is closed to acquires
+	// that do not claim. Err is a *HeldError that says which name, why and for how long.
+	ClaimOnly
 	// StoreRolledBack: the cell's log lost grants that it had acknowledged.
 	// Tokens go on above all that this client has seen; an operator should look.
 	StoreRolledBack
@@ -37,6 +40,8 @@ func (k EventKind) String() string {
 		return "lost"
 	case Riding:
 		return "riding"
+	case ClaimOnly:
+		return "claim-only"
 	case StoreRolledBack:
 		return "store rolled back"
 	}

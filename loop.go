@@ -196,7 +196,8 @@ func (c *Client) effect(e *session.Effect) {
 			c.machine.ReleaseUnclaimed(e.Lease)
 		}
 	case session.ReportBlocked:
-		e.Ref.(*call).setBlocked(c.blocked(e.Cause))
+		q := e.Ref.(*call)
+		q.setBlocked(c.blocked(q, e.Cause))
 	case session.EndLease:
 		l := e.Lease.Of.(*Lease)
 		l.end(e.Cause)
@@ -242,10 +243,14 @@ var eventKinds = map[session.EventKind]EventKind{
 }
 
 func (c *Client) happen(e *session.Event) {
-	event := Event{Kind: eventKinds[e.Kind], Remaining: e.Remaining, Leases: e.Leases, Err: errorOf(e.Cause)}
-	post(c.events, event)
+	c.post(Event{Kind: eventKinds[e.Kind], Remaining: e.Remaining, Leases: e.Leases, Err: errorOf(e.Cause)})
+}
+
+// post hands an event to who reads events, and to the log.
+func (c *Client) post(e Event) {
+	post(c.events, e)
 	if c.log != nil {
-		post(c.log, event)
+		post(c.log, e)
 	}
 }
 

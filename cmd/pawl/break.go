@@ -20,7 +20,7 @@ import (
 // ridesOn says that a break does not stop a holder that rides, and what does.
 const ridesOn = `its holder may go on for up to %v where it cannot be reached; a claim stops it, with the DSN of what it writes to:
   pawl run %s --claim DSN -- true
-until then the name is closed to acquires that do not claim
+for all of that time the name is closed to acquires that do not claim, whether that was done or not
 `
 
 func newBreak() *cobra.Command {

@@ -29,7 +29,7 @@ how long: by a lock-delay, or as claim-only, to those that do not claim.
 
 GRADE says, in the holder's own word, what stands between it and the resource when
 it is late: claimed (a guard), delayed (a lock-delay) or advisory (the lease alone).
-A holder that is "claimed, rides 1h0m0s" may go on for that long without an answer.
+A holder that is "claimed, may ride 1h0m0s" may go on for that long without an answer.
 
 ` + exit.AskHelp,
 		Example: `  pawl ls
@@ -96,7 +96,7 @@ func closedAs(l rest.LockBody) string {
 // gradeAs says in a column of what grade a lease is.
 func gradeAs(h rest.HolderBody) string {
 	if h.RideThrough != nil {
-		return h.Grade + ", rides " + tenths(*h.RideThrough)
+		return h.Grade + ", may ride " + tenths(*h.RideThrough)
 	}
 	return h.Grade
 }

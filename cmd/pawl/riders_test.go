@@ -16,13 +16,13 @@ func TestGradesByCommand(t *testing.T) {
 	s.acquire("c", "--ttl", "1h", "--claims", "--shared")
 	s.acquire("d", "--ttl", "1h", "--claims", "--ride-through", "90m")
 	ls := s.want(0, "ls").stdout
-	for i, want := range []string{"GRADE", "advisory", "delayed", "claimed", "claimed, rides 1h30m0s"} {
+	for i, want := range []string{"GRADE", "advisory", "delayed", "claimed", "claimed, may ride 1h30m0s"} {
 		if line := strings.Split(ls, "\n")[i]; !strings.Contains(line, want) {
 			t.Errorf("line %d has no %q: %s", i, want, line)
 		}
 	}
 	contains(t, s.want(0, "show", "b").stdout, "grade: delayed")
-	contains(t, s.want(0, "show", "d").stdout, "grade: claimed; rides through outages for up to 1h30m0s")
+	contains(t, s.want(0, "show", "d").stdout, "grade: claimed; may ride through an outage for 1h30m0s")
 	contains(t, second(s.get("/metrics")), `pawl_leases_by_grade{grade="claimed"} 2`, `pawl_leases_by_grade{grade="delayed"} 1`,
 		`pawl_leases_by_grade{grade="advisory"} 1`, "pawl_riders 1", "pawl_names_claim_only 0")
 }

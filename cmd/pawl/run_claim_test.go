@@ -143,8 +143,8 @@ func TestRideFlags(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"run", "a", "--ride-through", "1h"}, "--ride-through is given without --claim or --claims"},
-		{[]string{"elect", "a", "--ride-through", "1h"}, "--ride-through is given without --claim or --claims"},
+		{[]string{"run", "a", "--ride-through", "1h"}, "--ride-through is given without one of --claim and --claims"},
+		{[]string{"elect", "a", "--ride-through", "1h"}, "--ride-through is given without one of --claim and --claims"},
 		{[]string{"run", "a", "--claims", "--ride-through", "0s"}, "--ride-through: the ride-through is 0s; more than 0 and at most 24h was expected"},
 		{[]string{"run", "a", "--claims", "--ride-through", "25h"}, "at most 24h"},
 		{[]string{"run", "a", "--claims", "--ride-through", "-1s"}, "more than 0"},

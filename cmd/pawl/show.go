@@ -62,7 +62,7 @@ lock-delay) or advisory (the lease alone).
 func gradeLine(h rest.HolderBody) string {
 	line := "grade: " + h.Grade
 	if h.RideThrough != nil {
-		line += fmt.Sprintf("; rides through outages for up to %v", time.Duration(*h.RideThrough))
+		line += fmt.Sprintf("; may ride through an outage for %v", time.Duration(*h.RideThrough))
 	}
 	return line
 }

@@ -40,11 +40,11 @@ func (m *Mode) checkRide(cmd *cobra.Command) error {
 	}
 	claims := "--claims"
 	if cmd.Flags().Lookup("claim") != nil {
-		claims = "--claim or --claims"
+		claims = "one of --claim and --claims"
 	}
 	switch {
 	case !m.Claims:
-		return exit.Usage(cmd, "--ride-through is given without %s; expected both: only a guard that is claimed stops a holder that goes on", claims)
+		return exit.Usage(cmd, "--ride-through is given without %s; only a guard that is claimed stops a holder that goes on", claims)
 	case m.Shared:
 		return exit.Usage(cmd, "both --ride-through and --shared are given; expected one of them")
 	}

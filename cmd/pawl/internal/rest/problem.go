@@ -29,6 +29,8 @@ type Problem struct {
 	// OwnSession is set when the reason is held and the holder is a lease of the
 	// session that asked.
 	OwnSession bool `json:"own_session,omitempty" doc:"The holder is a lease of the session that the request names. Absent otherwise."`
+	// ClaimOnlyFor is set when the reason is held and the acquire does not claim.
+	ClaimOnlyFor *Duration `json:"claim_only_for,omitempty" doc:"For how long the name is closed to acquires that do not claim, such as this one. Absent: that does not keep it."`
 	// RetryAfter is set when the reason is exhausted and the time is known.
 	RetryAfter *Duration `json:"retry_after,omitempty"`
 	// ActiveHTTP is set when the reason is unavailable and another server is
@@ -102,6 +104,10 @@ func (s *handlers) refusal(err error) error {
 		if r.Holder != nil {
 			h := HolderOf(wire.Holder(*r.Holder))
 			p.Holder, p.OwnSession = &h, r.OwnSession
+		}
+		if r.ClaimOnly > 0 {
+			d := Duration(r.ClaimOnly)
+			p.ClaimOnlyFor = &d
 		}
 	case locktable.Exhausted:
 		if r.RetryAfter > 0 {

@@ -88,7 +88,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("epoch", "Number of the tenure that this server knows of."), func(s cell.Status) float64 { return float64(s.Epoch) }},
 			{desc("sessions", "Sessions that live."), func(s cell.Status) float64 { return float64(s.Sessions) }},
 			{desc("leases", "Leases that are held."), func(s cell.Status) float64 { return float64(s.Leases) }},
-			{desc("riders", "Leases that may ride through an outage."), func(s cell.Status) float64 { return float64(s.Riders) }},
+			{desc("riders", "Leases that may ride through an outage. Only its holder knows whether one does."), func(s cell.Status) float64 { return float64(s.Riders) }},
 			{desc("names_claim_only", "Names closed to acquires that do not claim, since a rider's lease ended unreleased."), func(s cell.Status) float64 { return float64(s.ClaimOnly) }},
 			{desc("waiters", "Acquires that wait for their turn."), func(s cell.Status) float64 { return float64(s.Waiters) }},
 			{desc("log_batch", "Number of the last durable batch."), func(s cell.Status) float64 { return float64(s.Batch) }},
