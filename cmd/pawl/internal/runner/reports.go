@@ -42,7 +42,7 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v; a restart of the server, or another one's taking over, can take %v; a longer --ttl gives it the time",
 			output.Duration(r.TTL.Value), output.Duration(r.KillAfter.Value), output.Duration(supervise.Grace(r.TTL.Value, r.KillAfter.Value)), output.Duration(activeTTL+2*time.Second)))
 	}
-	if err == nil && r.rides() && r.Mode.RideThrough.Value <= r.TTL.Value {
+	if err == nil && r.mayRide() && r.Mode.RideThrough.Value <= r.TTL.Value {
 		r.notice(fmt.Sprintf("with --ttl %v and --ride-through %v the lease never rides: its ride would be over before its deadline; expected a longer --ride-through",
 			output.Duration(r.TTL.Value), output.Duration(r.Mode.RideThrough.Value)))
 	}
