@@ -3252,7 +3252,12 @@ type StatusResponse struct {
 	// The caller may not see the state in full: all counts are left out.
 	Partial bool `protobuf:"varint,26,opt,name=partial,proto3" json:"partial,omitempty"`
 	// How long a drill goes on; 0: none is held.
-	DrillNano     int64 `protobuf:"varint,27,opt,name=drill_nano,json=drillNano,proto3" json:"drill_nano,omitempty"`
+	DrillNano int64 `protobuf:"varint,27,opt,name=drill_nano,json=drillNano,proto3" json:"drill_nano,omitempty"`
+	// The last batch that a standby has read of the active server's log, and how long
+	// ago it began to read the log to its end last; 0: it follows none, or has not come
+	// to the end yet.
+	Followed      uint64 `protobuf:"varint,28,opt,name=followed,proto3" json:"followed,omitempty"`
+	BehindNano    int64  `protobuf:"varint,29,opt,name=behind_nano,json=behindNano,proto3" json:"behind_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3465,6 +3470,20 @@ func (x *StatusResponse) GetPartial() bool {
 func (x *StatusResponse) GetDrillNano() int64 {
 	if x != nil {
 		return x.DrillNano
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetFollowed() uint64 {
+	if x != nil {
+		return x.Followed
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetBehindNano() int64 {
+	if x != nil {
+		return x.BehindNano
 	}
 	return 0
 }
@@ -4064,7 +4083,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\rBreakResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\"\n" +
 	"\rrides_on_nano\x18\x02 \x01(\x03R\vridesOnNano\"\x0f\n" +
-	"\rStatusRequest\"\x86\x06\n" +
+	"\rStatusRequest\"\xc3\x06\n" +
 	"\x0eStatusResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1f\n" +
@@ -4096,7 +4115,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04auth\x18\x19 \x01(\bR\x04auth\x12\x18\n" +
 	"\apartial\x18\x1a \x01(\bR\apartial\x12\x1d\n" +
 	"\n" +
-	"drill_nano\x18\x1b \x01(\x03R\tdrillNano\")\n" +
+	"drill_nano\x18\x1b \x01(\x03R\tdrillNano\x12\x1a\n" +
+	"\bfollowed\x18\x1c \x01(\x04R\bfollowed\x12\x1f\n" +
+	"\vbehind_nano\x18\x1d \x01(\x03R\n" +
+	"behindNano\")\n" +
 	"\fDrillRequest\x12\x19\n" +
 	"\bfor_nano\x18\x01 \x01(\x03R\aforNano\"\x9e\x02\n" +
 	"\rDrillResponse\x12\x1f\n" +

@@ -70,6 +70,7 @@ func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 		Store: a.GetStore(), Batch: rest.Number(a.GetBatch()),
 		StoreUsed: number(a.GetStoreUsedBytes()), StoreQuota: number(a.GetStoreQuotaBytes()), DiskFree: number(a.GetDiskFreeBytes()),
 		StoreHistory: number(a.GetStoreHistory()), StoreWarning: a.GetStoreWarning(),
+		Followed: rest.Number(a.GetFollowed()), Behind: rest.Duration(a.GetBehindNano()),
 		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Drill: rest.DrillLeft(time.Duration(a.GetDrillNano())),
 		Version: a.GetVersion(), TLS: a.GetTls(), Auth: a.GetAuth(), Partial: a.GetPartial(),
 	}
@@ -121,6 +122,9 @@ func standbyRows(s rest.StatusBody, secured []string) [][]string {
 	if s.Role != cell.RoleStandby {
 		active, does = "-", "it waits for its turn, and knows of no active server"
 	}
+	if s.Followed > 0 {
+		does += fmt.Sprintf("; it has read the log up to batch %d, %v ago", s.Followed, time.Duration(s.Behind).Round(time.Millisecond))
+	}
 	rows := [][]string{{"cell", output.Text(s.Cell)}, {"active server", active}, {"this server", does}}
 	for _, unknown := range []string{"epoch", "token counter", "sessions", "leases", "waiters"} {
 		rows = append(rows, []string{unknown, "-"})
@@ -128,6 +132,9 @@ func standbyRows(s rest.StatusBody, secured []string) [][]string {
 	rows = append(rows, []string{"store", output.Text(s.Store)}, []string{"version", output.Text(s.Version)}, secured)
 	if s.StoreWarning != "" {
 		rows = append(rows, []string{"WARNING", s.StoreWarning})
+	}
+	if s.RolledBack {
+		rows = append(rows, []string{"WARNING", "store_rolled_back: the log lost acknowledged grants"})
 	}
 	return rows
 }

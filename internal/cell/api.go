@@ -164,6 +164,11 @@ func (m *Message) renews() bool {
 // Status is the state of the cell as operators see it. All of it is durable.
 type Status struct {
 	Info
+	// Followed is the last batch that this standby has read of the active server's log,
+	// Behind how long ago the read began that came to its end last; 0: it follows none,
+	// or has not come to the end yet.
+	Followed uint64
+	Behind   time.Duration
 	// Token is the counter, Ahead how far it stands ahead of the wall clock
 	// (negative: behind).
 	Token                     guard.Token

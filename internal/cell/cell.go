@@ -62,6 +62,9 @@ type Cell struct {
 	streams map[*Stream]struct{}
 	calls   map[*call]struct{}
 
+	// following is how far this standby has read the log; nil: it follows none.
+	following atomic.Pointer[Following]
+
 	standby     standbyWait
 	activeQuery activeQuery
 }

@@ -21,6 +21,8 @@
 //     never wait behind acquires.
 //   - A sender that is faster than the cell blocks itself: a stream, and an
 //     identity on all its streams and calls.
+//   - While it stands by, it reads the log of the active server, and a take-over reads
+//     what is new alone (follow.go).
 //   - A renewal that comes alone waits for others to share its Confirm: 50 ms at
 //     most, and not at all where the TTL is under 10 s.
 //

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/step"
@@ -42,7 +43,8 @@ func (c *Cell) serveTenure(ctx context.Context) error {
 		fresh, opening = step.Found(founding, epoch, nonce, c.o.Clock.Wall(), c.o.TokenFloor)
 		return opening
 	}
-	t, err := c.claim(ctx, nonce, first)
+	follower := step.NewFollower(c.o.Limits)
+	t, err := c.claim(ctx, nonce, first, follower)
 	if err != nil {
 		return fmt.Errorf("claim a tenure: %w", err)
 	}
@@ -50,7 +52,7 @@ func (c *Cell) serveTenure(ctx context.Context) error {
 	start := l.clock.Now()
 	if t.Opened() {
 		l.core = fresh
-	} else if l.core, l.growth, err = c.takeOver(ctx, t); err != nil {
+	} else if l.core, l.growth, err = c.takeOver(ctx, t, follower); err != nil {
 		return errors.Join(err, l.resign())
 	}
 	if c.o.Ended != nil {
@@ -82,27 +84,37 @@ func (c *Cell) logLostCell(founded string) {
 	c.rolledBack.Store(true)
 }
 
-// claim waits for its turn, and tells meanwhile who is active.
-func (c *Cell) claim(ctx context.Context, nonce store.Nonce, first func(uint64, store.Nonce) []byte) (store.Tenure, error) {
+// claim waits for its turn. Meanwhile it tells who is active, and follows the log that
+// this one writes.
+func (c *Cell) claim(ctx context.Context, nonce store.Nonce, first func(uint64, store.Nonce) []byte, f *step.Follower) (store.Tenure, error) {
 	watch, stop := context.WithCancel(ctx)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		c.pollActive(watch, c.o.ActiveTTL/2, c.standsBy())
-	}()
+	others := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { c.pollActive(watch, c.o.ActiveTTL/2, c.standsBy(others)) })
+	beside.Go(func() {
+		select {
+		case <-others:
+			c.follow(watch, f)
+		case <-watch.Done():
+		}
+	})
 	defer func() {
 		stop()
-		<-gone
+		beside.Wait()
 	}()
 	return c.o.Store.Claim(ctx, c.o.Node, nonce, first)
 }
 
 // standsBy keeps Info up to date while another server is active, and writes down
-// once that this one stands by.
-func (c *Cell) standsBy() func(active store.Node) {
+// once that this one stands by. It closes others when it knows of another one.
+func (c *Cell) standsBy(others chan<- struct{}) func(active store.Node) {
 	told := false
 	return func(active store.Node) {
 		c.stoodBy = c.stoodBy || active != store.Node{}
+		if others != nil && active != (store.Node{}) {
+			close(others)
+			others = nil
+		}
 		info := c.Info()
 		info.ActiveLink, info.ActiveHTTP = active.Link, active.HTTP
 		c.info.Store(&info)
@@ -113,18 +125,17 @@ func (c *Cell) standsBy() func(active store.Node) {
 	}
 }
 
-// takeOver reads the log and lands the opening batch behind its head.
-func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*step.Core, step.Growth, error) {
-	read := func(chunk, batch func(uint64, []byte) error) (uint64, error) { return t.Replay(ctx, chunk, batch) }
-	r, err := step.Replay(read, t.Epoch(), c.o.Limits)
-	for err != nil {
-		if final(err) || !pause(ctx, c.o.Clock) {
-			return nil, step.Growth{}, err
-		}
-		c.o.Logger.Warn("reading the log failed, trying again", "error", err)
-		r, err = step.Replay(read, t.Epoch(), c.o.Limits)
+// takeOver reads the log, or what the follower has not read of it, and lands the opening
+// batch behind its head.
+func (c *Cell) takeOver(ctx context.Context, t store.Tenure, f *step.Follower) (*step.Core, step.Growth, error) {
+	r, err := c.resume(ctx, t, f)
+	if errors.Is(err, store.ErrMoved) {
+		r, err = c.replay(ctx, t)
 	}
-	k, number, opening := r.Core(t.Epoch(), t.Nonce(), c.o.Clock.Wall(), c.o.TokenFloor)
+	if err != nil {
+		return nil, step.Growth{}, err
+	}
+	k, number, opening := r.Core(t.Epoch(), t.Nonce(), c.o.Clock.Wall(), max(c.o.TokenFloor, f.Floor(r)))
 	for {
 		err := t.Open(ctx, number, opening)
 		if err == nil {
@@ -133,5 +144,17 @@ func (c *Cell) takeOver(ctx context.Context, t store.Tenure) (*step.Core, step.G
 		if final(err) || !pause(ctx, c.o.Clock) {
 			return nil, step.Growth{}, fmt.Errorf("open the tenure with batch %d: %w", number, err)
 		}
+	}
+}
+
+// replay reads the whole log.
+func (c *Cell) replay(ctx context.Context, t store.Tenure) (*step.Replayed, error) {
+	read := func(chunk, batch func(uint64, []byte) error) (uint64, error) { return t.Replay(ctx, chunk, batch) }
+	for {
+		r, err := step.Replay(read, t.Epoch(), c.o.Limits)
+		if err == nil || final(err) || !pause(ctx, c.o.Clock) {
+			return r, err
+		}
+		c.o.Logger.Warn("reading the log failed, trying again", "error", err)
 	}
 }

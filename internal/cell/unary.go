@@ -172,6 +172,9 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 		if n, err := c.queryActive(asking); err == nil {
 			s.ActiveLink, s.ActiveHTTP = n.Link, n.HTTP
 		}
+		if f, behind, ok := c.Following(); ok {
+			s.Followed, s.Behind = f.Batch, behind
+		}
 		return s, nil
 	}
 	if s.Drill = t.drill.Load().Left(); s.Drill == 0 {

@@ -166,6 +166,8 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		Partial:          st.Partial,
 		Role:             st.Role(),
 		DrillNano:        int64(st.Drill),
+		Followed:         st.Followed,
+		BehindNano:       int64(st.Behind),
 	}, nil
 }
 

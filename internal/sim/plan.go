@@ -49,6 +49,8 @@ type Plan struct {
 	// Full: nothing goes wrong but that the store takes no writes for longer than a
 	// session lives.
 	Full bool
+	// Follows: standbys follow the log; SlowFollows: so slowly that snapshots pass them.
+	Follows, SlowFollows bool
 	// Modes: nil when all locks are exclusive, of one name.
 	Modes *Modes
 	// Rides: nil when no acquire says that it claims.
@@ -113,6 +115,7 @@ const (
 	purposeQuiet
 	purposeHangUps
 	purposeRides
+	purposeFollows
 	purposeServer     uint64 = 1000
 	purposeClient     uint64 = 2000
 	purposeUnary      uint64 = 3000
@@ -163,6 +166,7 @@ func Draw(seed uint64) Plan {
 	drawQuiet(&p)
 	drawHangUps(&p)
 	drawRides(&p)
+	drawFollows(&p)
 	return p
 }
 

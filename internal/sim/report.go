@@ -66,6 +66,8 @@ func (s *Summary) add(seed uint64, r Result) {
 	t.Refusals += r.Tally.Refusals
 	t.Effects += r.Tally.Effects
 	t.Rollbacks += r.Tally.Rollbacks
+	t.Resumed += r.Tally.Resumed
+	t.Moved += r.Tally.Moved
 	t.Observed += r.Tally.Observed
 	t.Exhausted += r.Tally.Exhausted
 	t.Overruns += r.Tally.Overruns

@@ -138,14 +138,18 @@ func (s *server) claim() {
 		core, opening = step.Found(founding, epoch, nonce, s.clock.wall(w.now), 0)
 		return opening
 	}
+	follower := s.follow()
 	t, err := s.store.Claim(s.ctx, s.node, nonce, first)
+	if !follower.stop(w) {
+		return
+	}
 	if err != nil {
 		s.quit(err)
 		return
 	}
 	w.note(s.name, "claims epoch %d", t.Epoch())
 	if !t.Opened() {
-		if core, opening, err = s.takeOver(t); err != nil {
+		if core, opening, err = s.takeOver(t, follower); err != nil {
 			s.quit(err)
 			return
 		}
@@ -176,17 +180,15 @@ func (s *server) letIn() {
 
 const cellID = "sim-0123456789abcdef"
 
-// takeOver reads the log and lands the opening batch behind its head.
-func (s *server) takeOver(t store.Tenure) (core *step.Core, opening []byte, err error) {
+// takeOver reads the log, or what the follower has not read of it, and lands the opening batch behind its head.
+func (s *server) takeOver(t store.Tenure, f *following) (core *step.Core, opening []byte, err error) {
 	w := s.world
 	for {
 		var log *step.Replayed
-		log, err = step.Replay(func(chunk, batch func(uint64, []byte) error) (uint64, error) {
-			return t.Replay(s.ctx, chunk, batch)
-		}, t.Epoch(), bounds.DefaultLimits)
+		log, err = s.read(t, f)
 		var number uint64
 		if err == nil {
-			core, number, opening = log.Core(t.Epoch(), t.Nonce(), s.clock.wall(w.now), 0)
+			core, number, opening = log.Core(t.Epoch(), t.Nonce(), s.clock.wall(w.now), f.Floor(log))
 		}
 		for err == nil {
 			if err = t.Open(s.ctx, number, opening); err == nil {

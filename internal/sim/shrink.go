@@ -74,6 +74,9 @@ func smaller(p Plan, failed time.Duration) []Plan {
 			q.Faults = slices.DeleteFunc(q.Faults, func(f Fault) bool { return f.Kind <= IsolateServer && f.Target >= q.Servers })
 		})
 	}
+	if p.Follows {
+		with(func(q *Plan) { q.Follows = false })
+	}
 	if p.Bounds != (step.TurnBounds{}) {
 		with(func(q *Plan) { q.Bounds = step.TurnBounds{} })
 	}

@@ -26,8 +26,9 @@ func TestWorlds(t *testing.T) {
 		"grants": sum.Tally.Grants, "expiries": sum.Tally.Expiries, "tenures": sum.Tally.Tenures,
 		"refusals": sum.Tally.Refusals, "effects": sum.Tally.Effects, "roll-backs": sum.Tally.Rollbacks, "TTLs": sum.Tally.TTLs,
 		"told observers": sum.Tally.Observed, "refused for want of room": sum.Tally.Exhausted, "overruns": sum.Tally.Overruns,
-		"renewals spared by a full store":  sum.Tally.Spared,
-		"places taken up behind a hang-up": sum.Tally.TakenUp, "places that were not kept for so long": sum.Tally.Lapsed,
+		"renewals spared by a full store":              sum.Tally.Spared,
+		"take-overs that go on from what was followed": sum.Tally.Resumed,
+		"places taken up behind a hang-up":             sum.Tally.TakenUp, "places that were not kept for so long": sum.Tally.Lapsed,
 		"rides": sum.Tally.Rides, "rides that a server ended": sum.Tally.Returns, "rides that a guard ended": sum.Tally.Overtaken,
 		"looks at marks": sum.Tally.Looks, "names that riders left claim-only": sum.Tally.ClaimOnly,
 		// What the guard buys.
@@ -36,6 +37,9 @@ func TestWorlds(t *testing.T) {
 		if n == 0 {
 			t.Errorf("no %s in %d worlds", what, sum.Runs)
 		}
+	}
+	if sum.Tally.Moved == 0 && !testing.Short() {
+		t.Errorf("no take-over that cannot go on from what was followed in %d worlds", sum.Runs)
 	}
 }
 

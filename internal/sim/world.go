@@ -81,6 +81,9 @@ type Tally struct {
 	// written with those that have one. Unclaimed counts those that were lost at guarded
 	// ones, to writers that do not claim, where nothing is promised.
 	Unguarded, Unclaimed uint64
+	// Resumed counts take-overs that went on from what a standby had read, Moved those
+	// that could not and read the whole log.
+	Resumed, Moved uint64
 }
 
 // Run plays a plan to its end or to the first failure.

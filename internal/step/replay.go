@@ -34,26 +34,40 @@ type Replayed struct {
 // returns the number of the last. What does not fit is store.ErrDamaged and names the
 // batch.
 func Replay(read func(chunk, batch func(uint64, []byte) error) (head uint64, err error), epoch uint64, limits bounds.Limits) (*Replayed, error) {
-	r := &Replayed{table: locktable.New(limits), whole: true}
-	r.table.Replaying()
+	r := newReplayed(limits)
 	head, err := read(r.chunk, r.batch)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = r.check(head, epoch)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
-	case !r.whole:
-		return nil, fmt.Errorf("replay: %w: the snapshot of batch %d ends early", store.ErrDamaged, r.head)
-	case head != r.head:
-		return nil, fmt.Errorf("replay: %w: the log ends with batch %d, %d was read last", store.ErrDamaged, head, r.head)
-	case head < r.durable:
-		return nil, fmt.Errorf("replay: %w: batch %d is missing, %d was known durable", store.ErrDamaged, head+1, r.durable)
-	case head == 0:
-		return nil, fmt.Errorf("replay: %w: a tenure without a log", store.ErrDamaged)
-	case r.table.Epoch() >= epoch:
-		return nil, fmt.Errorf("replay: %w: the log goes on to epoch %d and the tenure is of epoch %d: its key was set back",
-			store.ErrDamaged, r.table.Epoch(), epoch)
 	}
 	r.table.FinishReplay()
 	return r, nil
+}
+
+func newReplayed(limits bounds.Limits) *Replayed {
+	r := &Replayed{table: locktable.New(limits), whole: true}
+	r.table.Replaying()
+	return r
+}
+
+// check holds what was read, up to head, against a tenure of epoch.
+func (r *Replayed) check(head, epoch uint64) error {
+	switch {
+	case !r.whole:
+		return fmt.Errorf("%w: the snapshot of batch %d ends early", store.ErrDamaged, r.head)
+	case head != r.head:
+		return fmt.Errorf("%w: the log ends with batch %d, %d was read last", store.ErrDamaged, head, r.head)
+	case head < r.durable:
+		return fmt.Errorf("%w: batch %d is missing, %d was known durable", store.ErrDamaged, head+1, r.durable)
+	case head == 0:
+		return fmt.Errorf("%w: a tenure without a log", store.ErrDamaged)
+	case r.table.Epoch() >= epoch:
+		return fmt.Errorf("%w: the log goes on to epoch %d and the tenure is of epoch %d: its key was set back",
+			store.ErrDamaged, r.table.Epoch(), epoch)
+	}
+	return nil
 }
 
 func (r *Replayed) chunk(n uint64, raw []byte) error {

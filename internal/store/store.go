@@ -27,6 +27,10 @@ var (
 	ErrDamaged = errors.New("store: damaged")
 	// ErrRolledBack: the store shows a state older than one it acknowledged.
 	ErrRolledBack = errors.New("store_rolled_back")
+	// ErrMoved: a log cannot be read on from a Position. A snapshot has replaced what
+	// follows it, and the whole must be read; or, where the error is ErrRolledBack as
+	// well, what was read up to there is not in the log any more.
+	ErrMoved = errors.New("store: the log does not go on from where it was read to")
 	// ErrFull: the store takes no more writes until room is made.
 	ErrFull = errors.New("store: full")
 )
@@ -52,6 +56,29 @@ type Store interface {
 	// Active names the server whose tenure is in force; the zero Node when
 	// there is none.
 	Active(ctx context.Context) (Node, error)
+	// Follow reads the log on from a position without a tenure, up to its end or to
+	// the first hole: a standby follows so while another server writes. From the zero
+	// Position it visits the chunks of the snapshot first, and without a cell nothing.
+	// What it visited is read, but a snapshot only as a whole; the next call goes on
+	// from there. ErrMoved: begin
+	// anew from the zero Position. ErrDamaged: what a take-over would find. It claims
+	// nothing and writes nothing. An error of chunk or batch ends it and is returned,
+	// as it is or as ErrMoved.
+	Follow(ctx context.Context, from Position, chunk, batch func(n uint64, b []byte) error) error
+}
+
+// Position is how far a log was read: up to batch Number, which has this Sum, and
+// through it all before. The zero Position: nothing was read.
+type Position struct {
+	Number uint64
+	Sum    Sum
+}
+
+// Published describes the present snapshot; the zero Published: there is none.
+type Published struct {
+	// Batch is the one after which it was taken.
+	Batch  uint64
+	Chunks int
 }
 
 // Tenure is one server's time as the active one. Its methods may be called
@@ -65,6 +92,11 @@ type Tenure interface {
 	// then the batches after it; head is the last one before the first hole.
 	// An error of chunk or batch ends it and is returned as it is.
 	Replay(ctx context.Context, chunk, batch func(n uint64, b []byte) error) (head uint64, err error)
+	// Resume is Replay for a server that has followed: it visits the batches after
+	// from alone. The check of what it visits, and of its place behind from, is the
+	// same. ErrMoved, for whatever does not fit: call Replay, which finds out what
+	// that is; the tenure is not over.
+	Resume(ctx context.Context, from Position, batch func(n uint64, b []byte) error) (head uint64, p Published, err error)
 	// Open cuts what lies behind head = n−1 and lands the opening batch n.
 	// Retried as Append is.
 	Open(ctx context.Context, n uint64, batch []byte) error

@@ -63,6 +63,11 @@
 //
 // docs/internals/set-back.md gives the argument in steps, and the cases that stay open.
 //
+// # Standbys
+//
+// Follow reads the log without a tenure, and Resume goes on from there in one: follow.go
+// says why that is safe, docs/internals/follow.md tells the races.
+//
 // # What it does not do
 //
 // It does not retry for the caller except while claiming. Beyond the above it

@@ -39,29 +39,46 @@ func nextPage(limit int, page Page) int {
 // Replay reads the snapshot and the log as they were at one revision after the
 // tenure began, and checks the chain as it goes.
 func (t *tenure) Replay(ctx context.Context, chunk, batch func(n uint64, b []byte) error) (uint64, error) {
-	if err := t.ended(); err != nil {
+	r, err := t.reads(ctx)
+	if err != nil {
 		return 0, err
+	}
+	r.onChunk, r.onBatch = chunk, batch
+	if err := r.run(ctx); err != nil {
+		return 0, t.end(err)
+	}
+	t.replayedTo(r)
+	return r.head, nil
+}
+
+// reads begins a walk over what is there now, in this tenure.
+func (t *tenure) reads(ctx context.Context) (*replay, error) {
+	if err := t.ended(); err != nil {
+		return nil, err
 	}
 	res, err := t.txn(ctx, Txn{What: WhatRead, Then: []Op{get(t.keys.Tenure()), get(t.keys.Snapshot())}})
 	if err == nil {
 		err = t.inForce(res.Gets[0])
 	}
 	if err != nil {
-		return 0, t.end(fmt.Errorf("replay: %w", err))
+		return nil, t.end(fmt.Errorf("replay: %w", err))
 	}
-	r := replay{tenure: t, at: res.Rev, onChunk: chunk, onBatch: batch, pointer: res.Gets[1]}
-	if err := r.run(ctx); err != nil {
-		return 0, t.end(err)
-	}
+	return &replay{Store: t.Store, epoch: t.epoch, query: t.page, at: res.Rev, pointer: res.Gets[1]}, nil
+}
+
+func (t *tenure) replayedTo(r *replay) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.head = &replayed{number: r.head, at: r.headAt}
-	return r.head, nil
 }
 
 // replay is one walk over snapshot and log.
 type replay struct {
-	*tenure
+	*Store
+	// epoch is that of the tenure in force: no batch is of a later one.
+	epoch uint64
+	// query reads a page; at is the revision, 0: the newest for each page.
+	query            func(context.Context, Query) (Page, error)
 	at               int64
 	pointer          Pair
 	onChunk, onBatch func(n uint64, b []byte) error
@@ -101,7 +118,7 @@ func (r *replay) run(ctx context.Context) error {
 func (r *replay) each(ctx context.Context, from, to string, visit func(Pair) error) error {
 	limit := pageMin
 	for more := true; more; {
-		page, err := r.page(ctx, Query{From: from, To: to, Rev: r.at, Limit: limit})
+		page, err := r.query(ctx, Query{From: from, To: to, Rev: r.at, Limit: limit})
 		if err != nil {
 			return fmt.Errorf("read on at %s: %w", from, err)
 		}
@@ -177,6 +194,11 @@ func (r *replay) entry(p Pair) error {
 	case r.hole || n != r.head+1:
 		return r.behind(p, n)
 	}
+	return r.next(p, n)
+}
+
+// next takes in the batch after the head.
+func (r *replay) next(p Pair, n uint64) error {
 	h, err := store.HeaderOf(p.Value)
 	if err != nil {
 		return fmt.Errorf("batch %d: %w", n, err)

@@ -72,6 +72,17 @@ func (d *Disk) Restore(s State) {
 	d.compacted = 0
 }
 
+// RestoreAhead sets the disk back to what an earlier state holds, under a revision above
+// all there were, as etcd's restore with --bump-revision does.
+func (d *Disk) RestoreAhead(s State) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rev := d.state.rev
+	d.state = s.copy()
+	d.state.rev = max(d.state.rev, rev+1)
+	d.compacted = 0
+}
+
 // SetCluster makes the disk another one, as a restore with a new token does.
 func (d *Disk) SetCluster(id uint64) {
 	d.mu.Lock()

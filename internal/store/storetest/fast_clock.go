@@ -48,3 +48,8 @@ func (h *fastClock) Claim(ctx context.Context, self store.Node, nonce store.Nonc
 
 // Active is the store's.
 func (h *fastClock) Active(ctx context.Context) (store.Node, error) { return h.store.Active(ctx) }
+
+// Follow is the store's.
+func (h *fastClock) Follow(ctx context.Context, from store.Position, chunk, batch func(n uint64, b []byte) error) error {
+	return h.store.Follow(ctx, from, chunk, batch)
+}

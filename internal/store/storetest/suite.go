@@ -48,8 +48,8 @@ func (p *Place) can(n Need) bool {
 
 // Tests is the whole contract.
 func Tests() []Test {
-	return append(append(append(append(append(append([]Test(nil),
-		tenureTests...), orderTests...), lateTests...), damageTests...), snapshotTests...), limitTests...)
+	return append(append(append(append(append(append(append([]Test(nil),
+		tenureTests...), orderTests...), lateTests...), damageTests...), snapshotTests...), limitTests...), followTests...)
 }
 
 // Run puts the store in newPlace through the contract; each test gets an empty

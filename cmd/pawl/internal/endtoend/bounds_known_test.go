@@ -23,6 +23,7 @@ var inside = map[string]string{
 	"audit.textMax":           "bounds.ReasonMax",
 	"audit.namesMax":          "bounds.NamesMax",
 	"bearer.secretMax":        "access.CredentialMax, at the caller's",
+	"step.ageMax":             "what one read of a standby counts for",
 	"step.bytesMax":           "store.BatchMax, without the envelope",
 	"demo.dropMax":            "the end of a demonstration",
 	"etcdstore.distrustMax":   "one question to one member",

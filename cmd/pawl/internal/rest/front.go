@@ -79,6 +79,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.problemOf(err).write(w)
 		return
 	}
+	if f.toActive(w, r, pattern) {
+		return
+	}
 	if p := f.checkQuery(r); p != nil {
 		p.write(w)
 		return

@@ -25,6 +25,9 @@ func operation[I, O any](
 	api huma.API, bodies map[string]bodyRule, method, path, id, summary string, refusals []int,
 	rule bodyRule, do func(context.Context, *I, object) (*O, error),
 ) {
+	if method+" "+path != statusPattern {
+		refusals = append([]int{http.StatusTemporaryRedirect}, refusals...)
+	}
 	op := huma.Operation{
 		OperationID: id,
 		Method:      method,

@@ -35,7 +35,7 @@ type Problem struct {
 	RetryAfter *Duration `json:"retry_after,omitempty"`
 	// ActiveHTTP is set when the reason is unavailable and another server is
 	// known to be the active one.
-	ActiveHTTP string `json:"active_http,omitempty"`
+	ActiveHTTP string `json:"active_http,omitempty" doc:"The active server. With the status 307 the request is to be repeated there: the header Location says where."`
 }
 
 // Error implements error.

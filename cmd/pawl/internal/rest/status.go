@@ -15,6 +15,8 @@ type StatusBody struct {
 	ActiveLink   string    `json:"active_link"`
 	ActiveHTTP   string    `json:"active_http"`
 	ActiveTTL    Duration  `json:"active_ttl"`
+	Followed     Number    `json:"followed_batch,omitempty" doc:"The last batch that this standby has read of the active server's log. Absent on a server that does not stand by, or has not read it to the end yet."`
+	Behind       Duration  `json:"behind,omitempty" doc:"How long ago this standby began to read the log to its end last. Absent with followed_batch."`
 	Counter      Number    `json:"counter" doc:"The token counter of the cell."`
 	CounterAhead Duration  `json:"counter_ahead" doc:"How far the counter stands ahead of the wall clock; negative: behind."`
 	Sessions     int       `json:"sessions" format:"int32"`
@@ -44,6 +46,7 @@ func (s *handlers) status(ctx context.Context, _ *struct{}) (*body[StatusBody], 
 	return &body[StatusBody]{StatusBody{
 		Cell: st.Cell, Epoch: Number(st.Epoch),
 		Role: st.Role(), Active: st.Active, ActiveLink: st.ActiveLink, ActiveHTTP: st.ActiveHTTP, ActiveTTL: Duration(st.ActiveTTL),
+		Followed: Number(st.Followed), Behind: Duration(st.Behind.Round(time.Millisecond)),
 		Counter: Number(st.Token), CounterAhead: Duration(st.Ahead.Round(time.Microsecond)),
 		Sessions: st.Sessions, Leases: st.Leases, Waiters: st.Waiters,
 		Store: s.store, Batch: Number(st.Batch),

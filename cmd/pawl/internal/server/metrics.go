@@ -92,6 +92,8 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("names_claim_only", "Names closed to acquires that do not claim, since a rider's lease ended unreleased."), func(s cell.Status) float64 { return float64(s.ClaimOnly) }},
 			{desc("waiters", "Acquires that wait for their turn."), func(s cell.Status) float64 { return float64(s.Waiters) }},
 			{desc("log_batch", "Number of the last durable batch."), func(s cell.Status) float64 { return float64(s.Batch) }},
+			{desc("followed_batch", "On a standby, the last batch that it has read of the active server's log; 0: none, or it is not a standby."), func(s cell.Status) float64 { return float64(s.Followed) }},
+			{desc("followed_age_seconds", "On a standby, how long ago it began to read the log to its end last; 0 while followed_batch is."), func(s cell.Status) float64 { return s.Behind.Seconds() }},
 			{desc("token_ahead_seconds", "How far the token counter stands ahead of the wall clock; negative: behind."), func(s cell.Status) float64 { return s.Ahead.Seconds() }},
 			{desc("store_used_bytes", "Bytes that the store uses."), func(s cell.Status) float64 { return float64(s.Usage.Used) }},
 			{desc("store_quota_bytes", "Bytes that the store may use; 0: unknown."), func(s cell.Status) float64 { return float64(s.Usage.Quota) }},
