@@ -52,8 +52,8 @@ var (
 // overtaken is the end of a lease whose guard says so.
 func overtaken(err error) error { return fmt.Errorf("%w: overtaken: %w", ErrLost, err) }
 
-// blocked says why a request waits, where there is more to say than that it has to, and
-// tells of it when it is claim-only.
+// blocked says why a request waits, as far as is known. Of a name that is claim-only it
+// posts an event, too.
 func (c *Client) blocked(q *call, w *session.Cause) error {
 	if w == nil || w.Kind != session.ClaimOnly {
 		return errorOf(w)
