@@ -66,7 +66,7 @@ type Client struct {
 	ops          opQueue
 	streamEvents chan streamEvent
 	streams      sync.WaitGroup
-	// readers look at the marks of guards while leases ride.
+	// readers read the marks of guards while leases ride.
 	readers sync.WaitGroup
 
 	// closeBy is when Close is to return, in the machine's time; it is the loop's.

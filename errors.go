@@ -44,17 +44,16 @@ var (
 
 // The ways in which a lease is lost.
 var (
-	errOverdue = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
-	errGone    = fmt.Errorf("%w: the server no longer has it", ErrLost)
-	// errRideOver: its ride-through is over, and no server has answered.
+	errOverdue  = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
+	errGone     = fmt.Errorf("%w: the server no longer has it", ErrLost)
 	errRideOver = fmt.Errorf("%w: no server has answered for all of its ride-through", ErrLost)
 )
 
 // overtaken is the end of a lease whose guard says so.
 func overtaken(err error) error { return fmt.Errorf("%w: overtaken: %w", ErrLost, err) }
 
-// blocked says why a request waits, where there is more to say than that it has to, and
-// tells of it when it is claim-only.
+// blocked says why a request waits, as far as is known. Of a name that is claim-only it
+// posts an event, too.
 func (c *Client) blocked(q *call, w *session.Cause) error {
 	if w == nil || w.Kind != session.ClaimOnly {
 		return errorOf(w)
@@ -129,8 +128,8 @@ func errorOf(w *session.Cause) error {
 }
 
 // HeldError says who holds a name; it matches ErrHeld. It shows the state when the
-// server answered. Token is 0 when the name is not held but others wait for it, a
-// lock-delay keeps it closed, or it is closed to acquires that do not claim.
+// server answered. Token is 0 when the name is not held, but others wait for it or it is
+// closed: by a lock-delay, or to acquires that do not claim.
 type HeldError struct {
 	// Name is what could not be had: the first, where several were asked for.
 	Name string

@@ -22,8 +22,9 @@ type book struct {
 	state guard.State
 	lines []string
 	// away: it gives no answer.
-	away  bool
-	seens int
+	away bool
+	// reads counts the readings of the mark.
+	reads int
 }
 
 var errAway = errors.New("the resource is away")
@@ -33,7 +34,7 @@ func (b *book) Claim(_ context.Context, f guard.Fence) error { return b.write(f,
 func (b *book) Seen(context.Context, string) (guard.State, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seens++
+	b.reads++
 	if b.away {
 		return guard.State{}, errAway
 	}
@@ -57,13 +58,13 @@ func (b *book) write(f guard.Fence, line string) error {
 	return nil
 }
 
-func (b *book) leave(away bool) {
+func (b *book) setAway(away bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away = away
 }
 
-// ride acquires x with a claim of b, for a ride of an hour.
+// ride acquires x with a claim of b; the lease may ride for an hour.
 func ride(t *testing.T, c *pawl.Client, b *book) *pawl.Lease {
 	t.Helper()
 	return with(t, c, "x", pawl.Claim(b), pawl.RideThrough(time.Hour))
@@ -134,11 +135,11 @@ func TestRiderReadsHigherMark(t *testing.T) {
 		path.Cut()
 		time.Sleep(2 * ttl)
 		// A guard that gives no answer ends no ride.
-		b.leave(true)
+		b.setAway(true)
 		time.Sleep(2 * ttl)
-		b.leave(false)
-		if !rider.Riding() || b.seens < 12 {
-			t.Fatalf("riding %v after %d looks at the mark", rider.Riding(), b.seens)
+		b.setAway(false)
+		if !rider.Riding() || b.reads < 12 {
+			t.Fatalf("riding %v after %d looks at the mark", rider.Riding(), b.reads)
 		}
 		next := with(t, c, "x", pawl.Claim(b))
 		claimed := time.Now()
@@ -195,9 +196,9 @@ func TestOvertakenEndsLease(t *testing.T) {
 			t.Error(err)
 		}
 		err := c.Do(t.Context(), "x", func(ctx context.Context, f guard.Fence) error {
-			f2 := f
-			f2.Token++
-			if err := b.write(f2, ""); err != nil {
+			next := f
+			next.Token++
+			if err := b.write(next, ""); err != nil {
 				return err
 			}
 			return b.write(f, "late")
@@ -277,7 +278,7 @@ func TestOvertakenLeaseIsNotReleased(t *testing.T) {
 	})
 }
 
-// Closing the client ends a ride, and the looks at the marks.
+// Closing the client ends a ride, and the reading of marks.
 func TestCloseWhileRiding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, b := pawltest.New(t), &book{}
@@ -291,9 +292,9 @@ func TestCloseWhileRiding(t *testing.T) {
 		if !errors.Is(context.Cause(l.Context()), pawl.ErrReleased) {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
-		seens := b.seens
+		reads := b.reads
 		time.Sleep(ttl)
-		if b.seens != seens {
+		if b.reads != reads {
 			t.Error("marks are read on")
 		}
 	})

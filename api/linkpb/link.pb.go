@@ -3157,8 +3157,8 @@ type BreakResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lease has ended; otherwise its holder was asked to let go.
 	Ended bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
-	// How long the holder may still go on where it cannot be reached, but for a guard that
-	// is claimed with a higher token; 0: not beyond its deadline.
+	// How long the holder may still go on where it cannot be reached, unless a guard is
+	// claimed with a higher token; 0: not beyond its deadline.
 	RidesOnNano   int64 `protobuf:"varint,2,opt,name=rides_on_nano,json=ridesOnNano,proto3" json:"rides_on_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3566,11 +3566,11 @@ type DrillResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How long it lasted.
 	LastedNano int64 `protobuf:"varint,1,opt,name=lasted_nano,json=lastedNano,proto3" json:"lasted_nano,omitempty"`
-	// Sessions that were open when it began, and those of them that did not return within
-	// their TTL, or that their clients had given up.
-	Sessions uint64       `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
-	Lost     []*DrillLoss `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
-	// There are more of them than are listed.
+	// Sessions that were open when it began.
+	Sessions uint64 `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// Those of them that did not return within their TTL, or that their clients gave up.
+	Lost []*DrillLoss `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
+	// How many there are; lost has the first 256.
 	LostCount uint64 `protobuf:"varint,4,opt,name=lost_count,json=lostCount,proto3" json:"lost_count,omitempty"`
 	// Sessions that returned and had leases that rode.
 	Rides      []*DrillRide `protobuf:"bytes,5,rep,name=rides,proto3" json:"rides,omitempty"`

@@ -401,7 +401,8 @@ func (t *tenure) detachWaiter(ctx context.Context, x *call) bool {
 	return true
 }
 
-// stillHeld is the answer to a wait that ended: it names the holder.
+// stillHeld is the answer to a wait that ended: it names the holder, and says whether the
+// name is closed to the acquire.
 func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 	no := locktable.Refused{Reason: locktable.Held, Message: "not granted within " + r.Wait.String()}
 	for _, name := range r.Names {
@@ -410,20 +411,24 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 			continue
 		}
 		l := p.Locks[0]
-		claimOnly := l.ClaimOnlyFor > 0 && !r.Claims
-		if len(l.Holders) > 0 {
-			no.Name, no.Holder = name, &l.Holders[0]
+		held, closed := len(l.Holders) > 0, l.ClaimOnlyFor > 0 && !r.Claims
+		if !held && !closed {
+			continue
 		}
-		if claimOnly {
-			no.Name, no.ClaimOnly = name, l.ClaimOnlyFor
+		no.Name = name
+		if held {
+			no.Holder = &l.Holders[0]
+		}
+		if closed {
+			no.ClaimOnly = l.ClaimOnlyFor
+		}
+		switch {
+		case held && closed:
 			no.Message += locktable.AlsoClosed + locktable.ClaimOnlyText(l.ClaimOnlyFor)
-			if no.Holder == nil {
-				no.Message = fmt.Sprintf("not granted within %v: %q is %s", r.Wait, name, locktable.ClaimOnlyText(l.ClaimOnlyFor))
-			}
+		case closed:
+			no.Message += fmt.Sprintf(": %q is %s", name, locktable.ClaimOnlyText(l.ClaimOnlyFor))
 		}
-		if no.Name != "" {
-			break
-		}
+		break
 	}
 	return c.refused(no)
 }

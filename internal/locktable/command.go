@@ -257,10 +257,10 @@ type Attached struct {
 	Lost       []uint64
 	RolledBack bool
 	Session    ID
-	// Rode is for how long leases of the session have been riding, beside what was counted
-	// before; Ride: that is another ride than the one before.
-	Rode time.Duration
-	Ride bool
+	// Rode is how long leases of the session have been riding, less what earlier answers
+	// told of the same ride. NewRide: none of them told of it.
+	Rode    time.Duration
+	NewRide bool
 }
 
 // Opened: the session lives.

@@ -306,7 +306,7 @@ func (t *Table) held(now Now, w *waiter) Refused {
 				r.Message += AlsoClosed + ClaimOnlyText(r.ClaimOnly)
 			}
 			return r
-		case l.bars(&w.acquire):
+		case l.closedTo(&w.acquire):
 			r := Refused{Reason: Held, Name: l.name, Message: l.closedMessage(now, &w.acquire)}
 			if !w.acquire.Claims {
 				r.ClaimOnly = l.claimOnly.remains(now)

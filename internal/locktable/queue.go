@@ -170,7 +170,7 @@ func (t *Table) serveAll(now Now, all []*waiter, d *Decided) {
 
 // takes reports whether a name has room for a waiter, regardless of other waiters.
 func (l *lock) takes(w *waiter) bool {
-	if l.bars(&w.acquire) {
+	if l.closedTo(&w.acquire) {
 		return false
 	}
 	switch n := len(l.holders); w.acquire.Mode {

@@ -69,7 +69,8 @@ type Table struct {
 	// told at the end of this one.
 	works            uint64
 	pendingObservers []*lock
-	// byGrade counts all leases, riders those that may ride, claimOnly the names that are.
+	// byGrade counts all leases, riders those that may ride, claimOnly the names that are
+	// claim-only.
 	byGrade           ByGrade
 	riders, claimOnly int
 	// returned are the sessions whose leases had been riding when they returned, and for
@@ -194,7 +195,7 @@ type lock struct {
 // for, and this keeps the others small.
 type contention struct {
 	queue []*waiter
-	// closed by a lock-delay; claimOnly: to those that do not claim.
+	// closed is the closure by a lock-delay.
 	closed    *closure
 	claimOnly *closure
 	observers []*observer
@@ -268,7 +269,7 @@ type Counts struct {
 	Sessions, Leases, Waiters int
 	// Names that are held, waited for, closed or observed.
 	Names int
-	// ByGrade parts the leases, and Riders counts those that may ride.
+	// ByGrade counts the leases by grade, Riders those that may ride.
 	ByGrade ByGrade
 	Riders  int
 	// ClaimOnly counts the names that are closed to acquires that do not claim.

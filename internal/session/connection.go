@@ -119,10 +119,13 @@ func (m *Machine) attemptTime() time.Duration {
 		return min(max(m.wantTTL/2, attemptMin), longest)
 	}
 	if m.ride.on {
-		// All servers may be slow, and answer too late every time: the bound doubles
-		// with each round, twice.
-		rounds := min(m.conn.silences/len(m.servers), 2)
-		return min(max(m.ttl/(2*ridePerTTL)<<rounds, attemptMin), attemptMax)
+		// All servers may be slow, and answer too late every time: after a round of
+		// silence each has all the time until the next is to be asked, and half a second
+		// for short TTLs, as an answer to a renewal has.
+		if m.conn.silences >= len(m.servers) {
+			return min(max(m.ttl/ridePerTTL-backoffMin, patienceMin), attemptMax)
+		}
+		return min(max(m.ttl/(2*ridePerTTL), attemptMin), attemptMax)
 	}
 	left := m.window.Remaining(m.now)
 	return min(max(left/3, attemptMin), attemptMax, left)
@@ -138,7 +141,8 @@ func (m *Machine) hello() *linkpb.Hello {
 	if m.id == nil {
 		return h
 	}
-	if from, span, _ := m.window.Anchor(); m.ride.on {
+	if m.ride.on {
+		from, span, _ := m.window.Anchor()
 		h.RidingNano = int64(m.now.Longer(from) - span)
 	}
 	for _, l := range m.held() {
@@ -242,8 +246,8 @@ func (m *Machine) backoff() time.Duration {
 	return d/2 + time.Duration(float64(d/2)*m.jitter())
 }
 
-// longestPause is limit, or less while leases ride: a server is asked for every quarter of
-// the TTL.
+// longestPause is limit, or less while leases ride: then a server is asked for every
+// quarter of the TTL.
 func (m *Machine) longestPause(limit time.Duration) time.Duration {
 	if !m.ride.on {
 		return limit

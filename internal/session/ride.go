@@ -31,9 +31,8 @@ import (
 // the last one has ended the session is lost.
 
 const (
-	// ridePerTTL is how often a server is asked for within a TTL while leases ride: when
-	// one returns, the session has its TTL to be heard again. Only one that says nothing
-	// for so long is waited for twice, and then four times, as long.
+	// ridePerTTL is how often a server is asked for within a TTL while leases ride: a
+	// server that returns gives the session one TTL to be heard again.
 	ridePerTTL = 4
 	// releaseRiding bounds the wait for the answer to a release while leases ride.
 	releaseRiding = 2 * time.Second
@@ -42,15 +41,15 @@ const (
 // riding is what is known of a ride; the zero riding: none.
 type riding struct {
 	on bool
-	// span is the least RideSpan of the leases that ride. due says that one of them may
-	// have ended otherwise.
+	// span is the least RideSpan of the leases that ride.
 	span time.Duration
-	due  bool
+	// due: a lease has ended before its time, and span may be another's now.
+	due bool
 }
 
-// RideSpan is for how long a lease with this ride-through may ride, counted from the
-// sending of the last acknowledged renewal. The server closes the name for the whole of
-// it, from the lease's end on, which is later, and its clock may be the faster one.
+// RideSpan is how long a lease with this ride-through may go on after the sending of the
+// last acknowledged renewal. It is shorter than the ride-through: the server closes the
+// name for the whole of that, and its clock may be the faster one.
 func RideSpan(rideThrough time.Duration) time.Duration {
 	return trust.Span(rideThrough, trust.DriftPPM)
 }
@@ -102,8 +101,8 @@ func (m *Machine) beginRide() bool {
 	return true
 }
 
-// endQuestions answers releases and checks: those of leases that are over with that,
-// and others with that no server answers.
+// endQuestions answers releases and checks: that the lease is over, or that no server
+// answers.
 func (m *Machine) endQuestions() {
 	for _, n := range m.numbers() {
 		r := m.requests[n]
@@ -165,8 +164,8 @@ func (m *Machine) rideChange() time.Duration {
 	return m.ride.span - m.ridden()
 }
 
-// Overtaken ends a lease whose guard has refused it for a successor's sake, or shows that
-// it will. err is what the guard says.
+// Overtaken ends a lease whose guard has refused it in favour of a successor, or would. err
+// is what the guard says.
 func (m *Machine) Overtaken(l *Lease, err error) {
 	if l.state == leaseHeld && m.leases[l.Token] == l {
 		m.giveUpLease(l, &Cause{Kind: Overtaken, GuardErr: err})
