@@ -88,7 +88,9 @@ func (l *Lease) refutedBy(err error) bool {
 	// What work returns may be made of errors of several resources.
 	switch x := err.(type) {
 	case *guard.StaleError:
-		return errors.Is(x, guard.ErrStale) && l.shows(x.Resource, x.Shown)
+		return errors.Is(x, guard.ErrStale) && l.shows(func(f guard.Fence) bool { return f.Resource == x.Resource && f.Token == x.Shown })
+	case *guard.ForeignError:
+		return l.shows(func(f guard.Fence) bool { return f.Resource == x.Resource && f.Cell == x.Shown })
 	case interface{ Unwrap() error }:
 		return l.refutedBy(x.Unwrap())
 	case interface{ Unwrap() []error }:
@@ -97,11 +99,9 @@ func (l *Lease) refutedBy(err error) bool {
 	return errors.Is(err, guard.ErrForeign) || errors.Is(err, guard.ErrStale)
 }
 
-// shows reports whether a token is what the lease shows to the guard of a resource.
-func (l *Lease) shows(resource string, token guard.Token) bool {
-	return slices.ContainsFunc(l.of.Holds, func(h session.Hold) bool {
-		return h.Fence.Resource == resource && h.Fence.Token == token
-	})
+// shows reports whether a fence of the lease is the one that was refused.
+func (l *Lease) shows(refused func(guard.Fence) bool) bool {
+	return slices.ContainsFunc(l.of.Holds, func(h session.Hold) bool { return refused(h.Fence) })
 }
 
 // markReadMin is the least time that a guard has to show its mark.

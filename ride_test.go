@@ -176,9 +176,10 @@ func TestOvertakenEndsLease(t *testing.T) {
 		f := l.Fence()
 		for name, err := range map[string]error{
 			"nil": nil, "unknown": guard.ErrUnknown, "another error": errAway,
-			"another resource": &guard.StaleError{Resource: "y", Shown: f.Token, Seen: f.Token + 1, Verdict: guard.Stale},
-			"another token":    &guard.StaleError{Resource: "x", Shown: f.Token - 1, Seen: f.Token, Verdict: guard.Stale},
-			"out of turn":      &guard.StaleError{Resource: "x", Shown: f.Token, Seen: f.Token, Verdict: guard.Duplicate},
+			"another resource":        &guard.StaleError{Resource: "y", Shown: f.Token, Seen: f.Token + 1, Verdict: guard.Stale},
+			"another token":           &guard.StaleError{Resource: "x", Shown: f.Token - 1, Seen: f.Token, Verdict: guard.Stale},
+			"another resource's cell": &guard.ForeignError{Resource: "y", Shown: f.Cell, Seen: "other-1"},
+			"out of turn":             &guard.StaleError{Resource: "x", Shown: f.Token, Seen: f.Token, Verdict: guard.Duplicate},
 		} {
 			if l.Overtaken(err) || l.Context().Err() != nil {
 				t.Errorf("%s: the lease has ended", name)
@@ -188,10 +189,10 @@ func TestOvertakenEndsLease(t *testing.T) {
 		if !l.Overtaken(stale) || l.Context().Err() == nil || !errors.Is(context.Cause(l.Context()), guard.ErrStale) {
 			t.Errorf("told of a stale fence: cause %v", context.Cause(l.Context()))
 		}
-		if !l.Overtaken(guard.ErrForeign) {
+		if !l.Overtaken(&guard.ForeignError{Resource: "x", Shown: f.Cell, Seen: "other-1"}) {
 			t.Error("a foreign fence says nothing")
 		}
-		next := take(t, c, "x") // given back at once
+		next := with(t, c, "x", pawl.Claims()) // it is lost at the server, too
 		if err := next.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
