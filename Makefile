@@ -107,6 +107,10 @@ soak: ## every test with its full count of repetitions
 soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 	@go run ./test/soak -pawl .bin/pawl -kills $(KILLS)
 
+.PHONY: soak-quorum
+soak-quorum: build ## SIGKILL and stop one of three servers under load, KILLS kills (200); prints the pauses
+	@go run ./test/soak -pawl .bin/pawl -servers 3 -kills $(KILLS)
+
 .PHONY: etcd-lines
 etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody's etcd, wholly on 3.5, on 3.6 and on 3.7
 	@for line in 3.5 3.6 3.7; do \
