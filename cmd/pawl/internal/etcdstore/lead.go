@@ -26,6 +26,10 @@ const (
 	// goneAfter is after how long without an answer to its heartbeats a new leader takes
 	// the one before it for gone.
 	goneAfter = tick * 5 / 2
+	// lostAfter is how long after another member leads a request is given up that was sent
+	// before, and tried again: one that a member passes on to the leader is lost without
+	// a word when that one is about to lead no more.
+	lostAfter = tick
 	// moveMax is how long moving the lead may take, settled how long the lead is left
 	// where it is at first, and movePauseMax how long after tries that failed.
 	moveMax      = election
@@ -49,6 +53,21 @@ type lead struct {
 	since          clock.Reading
 	// heard: before has answered this server's member since that one leads.
 	heard bool
+	// term ends some time after the present leader leads no more, and old those of the
+	// leaders before.
+	term term
+	old  []term
+}
+
+// term is the time of one leader; what was sent in it may be lost with it.
+type term struct {
+	context.Context
+	end context.CancelFunc
+}
+
+func newTerm() term {
+	ctx, end := context.WithCancel(context.Background())
+	return term{ctx, end}
 }
 
 // note takes in who leads; 0: nobody.
@@ -57,6 +76,25 @@ func (l *lead) note(leader uint64) {
 	defer l.mu.Unlock()
 	if leader != 0 && leader != l.leader {
 		l.before, l.leader, l.since, l.heard = l.leader, leader, l.clock.Now(), false
+		l.old, l.term = append(l.old, l.term), newTerm()
+	}
+	if len(l.old) > 0 && l.clock.Now().Longer(l.since) >= lostAfter {
+		for _, t := range l.old {
+			t.end()
+		}
+		l.old = nil
+	}
+}
+
+// within ends a request when the one who leads now does so no more, for a while.
+func (l *lead) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(l.term, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
 	}
 }
 

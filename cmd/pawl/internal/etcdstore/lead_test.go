@@ -78,7 +78,7 @@ func TestGone(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &lead{clock: clock.Bubble()}
+				l := &lead{clock: clock.Bubble(), term: newTerm()}
 				c.run(l)
 				if gone := l.gone(own, active); gone != c.gone {
 					t.Errorf("gone: %v", gone)

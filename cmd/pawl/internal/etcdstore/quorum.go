@@ -54,7 +54,7 @@ var _ store.Store = (*Quorum)(nil)
 func OpenQuorum(ctx context.Context, opts QuorumOptions) (_ *Quorum, err error) {
 	opts.EmbeddedOptions = opts.EmbeddedOptions.withDefaults()
 	e := newEmbedded(opts.EmbeddedOptions)
-	q := &Quorum{Embedded: e, opts: opts, lead: lead{clock: opts.Clock}}
+	q := &Quorum{Embedded: e, opts: opts, lead: lead{clock: opts.Clock, term: newTerm()}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the quorum's store: %w", errors.Join(err, q.Close()))
@@ -178,6 +178,8 @@ func (p place) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 		return kvlog.Result{}, err
 	}
 	defer cancel()
+	ctx, end := p.lead.within(ctx)
+	defer end()
 	return guarded{p.Embedded}.Txn(ctx, t)
 }
 
