@@ -29,7 +29,7 @@ import (
 //
 // A ride also ends when its guard has refused the lease or shows a higher mark
 // (Overtaken), and RideThrough after the sending of the last acknowledged renewal. When
-// the last one has ended the session is lost.
+// the last one has ended the session is lost, unless a server must be told more (stays).
 
 const (
 	// ridePerTTL is how often a server is asked for within a TTL while leases ride: a
@@ -148,17 +148,31 @@ func (m *Machine) checkRides() {
 			m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
 		}
 	}
-	switch len(m.leases) {
-	case 0:
+	switch {
+	case len(over) < len(m.leases) || m.stays(over):
+		for _, l := range over {
+			m.giveUpLease(l, rideOver)
+		}
+	case len(over) == 0:
 		m.lose(deadlinePassed, true)
-		return
-	case len(over):
+	default:
 		m.lose(rideOver, false)
-		return
 	}
-	for _, l := range over {
-		m.giveUpLease(l, rideOver)
+}
+
+// stays reports whether the session is to be kept although nothing of it rides any more:
+// some leases were released, and others are lost. To close it would release those, and
+// to forget it would leave the names of the first claim-only.
+func (m *Machine) stays(over []*Lease) bool {
+	if m.ridden() >= bounds.RideThroughMax || len(over)+len(m.untold()) == 0 {
+		return false
 	}
+	for _, r := range m.requests { //tidy:unordered any of them
+		if r.kind == releases && !r.lost {
+			return true
+		}
+	}
+	return false
 }
 
 // endRide notes that a server has answered: the leases are as they were.
