@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/dialerr"
 	"github.com/pawlproject/pawl/internal/session"
 )
@@ -58,15 +59,37 @@ func (c *Client) blocked(q *call, w *session.Cause) error {
 	if w == nil || w.Kind != session.ClaimOnly {
 		return errorOf(w)
 	}
-	e := &HeldError{ClaimOnly: w.For, message: fmt.Sprintf("closed to acquires that do not claim, for %v, until %s: a lease that rides "+
-		"through outages ended unreleased, and its holder may be going on; with Claim it is granted at once",
-		w.For.Round(time.Second), c.clock.Wall().Add(w.For).UTC().Format(time.RFC3339))}
+	name := ""
 	if names := q.wants.Names; len(names) == 1 {
-		e.Name = names[0]
-		e.message = strconv.Quote(e.Name) + " is " + e.message
+		name = names[0]
 	}
+	e := c.claimOnly(name, w.For)
 	c.post(Event{Kind: ClaimOnly, Err: e})
 	return e
+}
+
+// claimOnly says for how long a name is claim-only; "": one of several.
+func (c *Client) claimOnly(name string, left time.Duration) *HeldError {
+	e := &HeldError{Name: name, ClaimOnly: left, told: c.clock.Now(), message: fmt.Sprintf("closed to acquires that do not claim, "+
+		"for %v, until %s: a lease that rides through outages ended unreleased, and its holder may be going on; "+
+		"with Claim it is granted at once", left.Round(time.Second), c.clock.Wall().Add(left).UTC().Format(time.RFC3339))}
+	if name != "" {
+		e.message = strconv.Quote(name) + " is " + e.message
+	}
+	return e
+}
+
+// stillBlocked is what keeps a call of what was told before; nil: nothing by now.
+func (c *Client) stillBlocked(told error) error {
+	e, claimOnly := told.(*HeldError)
+	if !claimOnly {
+		return told
+	}
+	left := e.ClaimOnly - c.clock.Now().Longer(e.told)
+	if left <= 0 {
+		return nil
+	}
+	return c.claimOnly(e.Name, left)
 }
 
 var (
@@ -146,6 +169,8 @@ type HeldError struct {
 	// where the service has outages meanwhile. 0: that is not what keeps it.
 	ClaimOnly time.Duration
 
+	// told is when a waiter was told of ClaimOnly.
+	told    clock.Reading
 	message string
 }
 

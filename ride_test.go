@@ -359,3 +359,26 @@ func TestRideThroughNeedsClaim(t *testing.T) {
 		}
 	})
 }
+
+// One that gave up waiting is not told that the name is claim-only when that is over by the
+// time that it was told, and otherwise for how long it still is.
+func TestClaimOnlyIsToldAsLongAsItLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		with(t, c, "x", pawl.Claim(b), pawl.RideThrough(time.Minute)).Overtaken(guard.ErrForeign)
+		with(t, c, "x", pawl.Claims())
+		wait := func(most time.Duration) (held *pawl.HeldError) {
+			ctx, cancel := context.WithTimeout(t.Context(), most)
+			defer cancel()
+			if l, err := c.Acquire(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &held) != (most < time.Minute) {
+				t.Errorf("after %v: %v, %v", most, l, err)
+			}
+			return held
+		}
+		if held := wait(20 * time.Second); held != nil && (held.ClaimOnly > 41*time.Second || held.ClaimOnly < 39*time.Second) {
+			t.Errorf("claim-only for %v more", held.ClaimOnly)
+		}
+		wait(2 * time.Minute)
+	})
+}

@@ -2219,8 +2219,10 @@ func (x *RenewSessionResponse) GetTtlNano() int64 {
 }
 
 type CloseSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// The client has lost the session, as a drill's report should say.
+	GivenUp       bool `protobuf:"varint,2,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2260,6 +2262,13 @@ func (x *CloseSessionRequest) GetSession() string {
 		return x.Session
 	}
 	return ""
+}
+
+func (x *CloseSessionRequest) GetGivenUp() bool {
+	if x != nil {
+		return x.GivenUp
+	}
+	return false
 }
 
 type CloseSessionResponse struct {
@@ -4417,9 +4426,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
 	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"1\n" +
 	"\x14RenewSessionResponse\x12\x19\n" +
-	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"/\n" +
+	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"J\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\"\x16\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
+	"\bgiven_up\x18\x02 \x01(\bR\agivenUp\"\x16\n" +
 	"\x14CloseSessionResponse\"\x87\x03\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +

@@ -73,10 +73,10 @@ func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed,
 	return a.(locktable.Renewed), nil
 }
 
-// CloseSession ends a session and all its leases.
-func (c *Cell) CloseSession(ctx context.Context, session string) error {
+// CloseSession ends a session and all its leases. givenUp: its client has lost it.
+func (c *Cell) CloseSession(ctx context.Context, session string, givenUp bool) error {
 	return c.end(ctx, "session", session, func(ref locktable.Ref, id locktable.ID) locktable.Command {
-		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx), GivenUp: true}
+		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx), GivenUp: givenUp}
 	})
 }
 

@@ -36,7 +36,7 @@ func (s *Server) RenewSession(ctx context.Context, r *linkpb.RenewSessionRequest
 
 // CloseSession ends it and all its leases.
 func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest) (*linkpb.CloseSessionResponse, error) {
-	if err := s.service.CloseSession(s.presenting(ctx), r.Session); err != nil {
+	if err := s.service.CloseSession(s.presenting(ctx), r.Session, r.GivenUp); err != nil {
 		return nil, s.failed(err)
 	}
 	return &linkpb.CloseSessionResponse{}, nil

@@ -45,8 +45,9 @@ type closure struct {
 	// fresh is a closure that began while another ran, and has no time yet.
 	fresh time.Duration
 	timed bool
-	// told: the waiters that it keeps out were told of it.
+	// told: the waiters that it keeps out were told of it, as lasting until toldUntil.
 	told                  bool
+	toldUntil             time.Duration
 	since, until, logNext time.Duration
 	// slot is the place on the agenda.
 	slot int
@@ -142,7 +143,11 @@ func (c *closure) check(t *Table, now Now, d *Decided) {
 	case !c.timed:
 		c.timed, c.fresh, c.since, c.until, c.logNext = true, 0, now.High, now.High+c.left, now.High+TenureGrace
 	case c.fresh > 0:
+		// Not each time: of a name of many slots a rider may end every moment.
+		little := c.fresh / toldAgain
 		c.until, c.fresh = max(c.until, now.High+c.fresh), 0
+		c.told = c.told && c.until-c.toldUntil <= little
+		t.serve(now, l, d)
 	}
 	left, over := c.kind.records()
 	if c.until <= now.Low {
@@ -243,8 +248,12 @@ func (w *waiter) waiting(now Now) Waiting {
 	return a
 }
 
-// tellClaimOnly tells the waiters of a name that it has become closed to them, once, and
-// serves the other names for which they are passed over from now on. One that waits for
+// toldAgain bounds how often waiters are told that a name stays claim-only for longer, in
+// the time for which it does.
+const toldAgain = 8
+
+// tellClaimOnly tells the waiters of a name that it has become closed to them, or for longer,
+// once, and serves the other names for which they are passed over from now on. One that waits for
 // many names is not told of those that are open again before what it was told of, and is
 // not passed over twice: a session may end with a rider of each of them.
 func (t *Table) tellClaimOnly(now Now, l *lock, d *Decided) {
@@ -252,8 +261,8 @@ func (t *Table) tellClaimOnly(now Now, l *lock, d *Decided) {
 	if c == nil || c.told {
 		return
 	}
-	c.told = true
 	left := max(c.remains(now), 1)
+	c.told, c.toldUntil = true, now.High+left
 	// Each name once: to serve one may take a walk through its queue.
 	seen := map[*lock]bool{l: true}
 	for _, w := range l.queue {

@@ -77,8 +77,7 @@ type Close struct {
 	Ref      Ref
 	Session  ID
 	Identity string
-	// GivenUp: it comes without a stream, as from a client that has lost the session. A
-	// roll counts it as lost.
+	// GivenUp: its client has lost the session. A roll counts it as lost.
 	GivenUp bool
 }
 

@@ -21,14 +21,15 @@ import (
 //     and the leases are as they were. Or the server does not have it: all is lost. Or it
 //     has the session and not the lease: that one is lost.
 //
-// A lease that rode, or that its guard has refused, is never released for its holder: what
-// was sent under it may be on its way yet, and a guard of it that no successor has claimed
-// would take it. The server is told that it is lost, or not told at all and finds out by
+// A lease that may ride, or that its guard has refused, is never released for its holder:
+// what was sent under it may be on its way yet, and a guard of it that no successor has
+// claimed would take it. That holds for one, too, that never rode, since its process stood
+// still until its time was over. The server is told that it is lost, or not told at all and finds out by
 // the TTL; either way its name is closed to acquires that do not claim.
 //
 // A ride also ends when its guard has refused the lease or shows a higher mark
 // (Overtaken), and RideThrough after the sending of the last acknowledged renewal. When
-// the last one has ended the session is lost.
+// the last one has ended the session is lost, unless a server must be told more (stays).
 
 const (
 	// ridePerTTL is how often a server is asked for within a TTL while leases ride: a
@@ -63,9 +64,21 @@ func (d Deadline) RideLeft(now clock.Reading, rideThrough time.Duration) time.Du
 // ridden is how long ago the last acknowledged renewal was sent.
 func (m *Machine) ridden() time.Duration { return m.now.Longer(m.window.Acknowledged()) }
 
+// isRider reports whether the end of a lease, for want of an answer, closes its name: its
+// holder has not asked for its release.
+func (l *Lease) isRider() bool { return l.RideThrough > 0 && l.release == nil }
+
 // mayRide reports whether a lease can outlive the session's deadline.
-func (m *Machine) mayRide(l *Lease) bool {
-	return l.release == nil && RideSpan(l.RideThrough) > m.ridden()
+func (m *Machine) mayRide(l *Lease) bool { return l.isRider() && RideSpan(l.RideThrough) > m.ridden() }
+
+// mayClose reports whether to close the session releases nothing that is not to be released.
+func (m *Machine) mayClose() bool {
+	for _, l := range m.leases { //tidy:unordered any of them
+		if l.isRider() {
+			return false
+		}
+	}
+	return len(m.untold()) == 0
 }
 
 // beginRide lets the leases that may ride do so, and ends the others; false: there is
@@ -84,9 +97,12 @@ func (m *Machine) beginRide() bool {
 	m.ride = riding{on: true, span: bounds.RideThroughMax}
 	m.shown = trust.Lost
 	for _, l := range held {
-		if !m.mayRide(l) {
-			delete(m.leases, l.Token)
-			m.end(l, leaseEnded, deadlinePassed)
+		switch {
+		case m.mayRide(l):
+		case l.isRider():
+			m.giveUpLease(l, deadlinePassed)
+		default:
+			m.drop(l, deadlinePassed)
 		}
 	}
 	m.endQuestions()
@@ -102,11 +118,11 @@ func (m *Machine) beginRide() bool {
 }
 
 // endQuestions answers releases and checks: that the lease is over, or that no server
-// answers.
+// answers. That a lease is lost is still to be told.
 func (m *Machine) endQuestions() {
 	for _, n := range m.numbers() {
 		r := m.requests[n]
-		if r.kind == acquires {
+		if r.kind == acquires || r.lost {
 			continue
 		}
 		m.remove(r)
@@ -132,17 +148,31 @@ func (m *Machine) checkRides() {
 			m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
 		}
 	}
-	switch len(m.leases) {
-	case 0:
+	switch {
+	case len(over) < len(m.leases) || m.stays(over):
+		for _, l := range over {
+			m.giveUpLease(l, rideOver)
+		}
+	case len(over) == 0:
 		m.lose(deadlinePassed, true)
-		return
-	case len(over):
+	default:
 		m.lose(rideOver, false)
-		return
 	}
-	for _, l := range over {
-		m.giveUpLease(l, rideOver)
+}
+
+// stays reports whether the session is to be kept although nothing of it rides any more:
+// some leases were released, and others are lost. To close it would release those, and
+// to forget it would leave the names of the first claim-only.
+func (m *Machine) stays(over []*Lease) bool {
+	if m.ridden() >= bounds.RideThroughMax || len(over)+len(m.untold()) == 0 {
+		return false
 	}
+	for _, r := range m.requests { //tidy:unordered any of them
+		if r.kind == releases && !r.lost {
+			return true
+		}
+	}
+	return false
 }
 
 // endRide notes that a server has answered: the leases are as they were.

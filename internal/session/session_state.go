@@ -112,6 +112,12 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 	m.endRide()
 	m.answerOpening(nil)
 	if m.closing {
+		// What is lost first: the session's end would release it.
+		for _, n := range m.numbers() {
+			if r := m.requests[n]; r.lost {
+				m.ask(r)
+			}
+		}
 		m.outgoing.close = true
 		return
 	}
@@ -141,7 +147,7 @@ func (m *Machine) learnCell(w *linkpb.Welcome) {
 // told at the next contact, before any new request, unless that would release a lease
 // that is not to be released (ride.go).
 func (m *Machine) lose(why *Cause, giveUp bool) {
-	if giveUp && len(m.untold()) == 0 {
+	if giveUp && m.mayClose() {
 		m.dead = append(m.dead, m.id)
 	}
 	m.effect(Effect{Kind: BeginSession})

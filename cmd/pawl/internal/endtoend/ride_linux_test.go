@@ -232,6 +232,30 @@ func TestStoppedRunOfRiderHasCommandEnded(t *testing.T) {
 	}
 }
 
+// What a command had sent when it was ended may be on its way yet, so the end of its run
+// releases no lease that rode, although a server is back by then.
+func TestEndedCommandOfRiderIsNotReleased(t *testing.T) {
+	long(t)
+	s := newServer(t)
+	s.up()
+	rider := startJob(t, s.link, "--claims", "--ride-through=1h")
+	s.signal(syscall.SIGKILL)
+	s.end()
+	rider.says(rides)
+	if err := rider.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	rider.gone()
+	s.up()
+	if err := rider.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if r := rider.end(); r.code != 70 {
+		t.Errorf("it ended with %d:\n%s", r.code, rider.said())
+	}
+	s.want(75, "run", "a", "-n", "--", "true")
+}
+
 // The command ends before its ride-through is over.
 func TestRideThroughIsOver(t *testing.T) {
 	long(t)

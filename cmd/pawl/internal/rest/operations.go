@@ -196,7 +196,7 @@ func (s *handlers) renewSession(ctx context.Context, in *sessionInput, b *renewB
 }
 
 func (s *handlers) closeSession(ctx context.Context, in *sessionInput) (*body[empty], error) {
-	if err := s.cell.CloseSession(ctx, in.Session); err != nil {
+	if err := s.cell.CloseSession(ctx, in.Session, false); err != nil {
 		return nil, s.refusal(err)
 	}
 	return &body[empty]{}, nil

@@ -93,7 +93,7 @@ func (r *running) alarm(line string) {
 	}
 }
 
-func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
+func (r *running) run(ctx context.Context) (o supervise.Outcome, err error) {
 	if len(r.Args) > 0 {
 		if _, err := supervise.Find(r.Args[0], os.Environ()); err != nil {
 			var start *supervise.StartError
@@ -115,7 +115,14 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 		client.Part(c, partMax)
 		return r.notAcquired(err)
 	}
-	defer client.Part(c, client.PartingMax)
+	defer func() {
+		// The end of the session would release the lease. One that may ride is left to
+		// expire when its command was ended because it was lost: what the command sent may
+		// be on its way yet, and those who do not claim must not be let in before it.
+		if !(r.mayRide() && o.Reason == supervise.ReasonLost) {
+			client.Part(c, client.PartingMax)
+		}
+	}()
 	r.heard.granted(lease)
 	if !r.mayRide() {
 		r.guards.close() // only a ride reads their marks
