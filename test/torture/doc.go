@@ -36,7 +36,8 @@
 //     up and connected, with a server that reaches it and a worker that reaches that
 //     server. A process counts as up from its start on, a link as connected when nothing
 //     cuts it or loses packets on it. Each change of the faults gives one sample: the
-//     longest time without a grant that begins before the next change.
+//     longest time without a grant that begins between it and the next change, or in the
+//     tenth of a second before it.
 //
 // The last line is "overlaps: 0 stale writes accepted: 0 lost: 0 unavailable max: 4.1s
 // p99: 3.9s", and the exit code 1 when one of the first three is not 0, when a process

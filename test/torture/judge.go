@@ -57,12 +57,14 @@ type lease struct {
 	letGo, over moment // -1: not seen
 }
 
-// leases are those that were granted.
-func leases(records []record) []*lease {
+// leases are those that were granted, with a line for every token that was granted twice.
+func leases(records []record) (all []*lease, twice []string) {
 	byToken := map[uint64]*lease{}
-	var all []*lease
 	for _, r := range records {
 		if r.Kind == granted {
+			if before := byToken[r.Token]; before != nil {
+				twice = append(twice, fmt.Sprintf("token %d was granted for %q at %v, and for %q at %v", r.Token, before.name, before.from, r.Name, r.At))
+			}
 			l := &lease{rides: r.Rides, letGo: -1, over: -1}
 			l.trusted = trusted{name: r.Name, token: r.Token, who: r.Who, from: r.At, until: r.At}
 			byToken[r.Token] = l
@@ -83,7 +85,7 @@ func leases(records []record) []*lease {
 			l.over = r.At
 		}
 	}
-	return all
+	return all, twice
 }
 
 // early reports whether a holder was told that its lease had ended before the deadline
@@ -105,10 +107,11 @@ func (l *lease) interval() trusted {
 }
 
 // findOverlaps returns a line for every lease that was trusted while another of its name
-// was, and how many ended early.
+// was, or whose token was granted before, and how many ended early.
 func findOverlaps(records []record) (found []string, early int) {
 	byName := map[string][]trusted{}
-	for _, l := range leases(records) {
+	all, found := leases(records)
+	for _, l := range all {
 		if strings.HasPrefix(l.name, brokenPrefix) {
 			continue
 		}
@@ -217,19 +220,9 @@ func (s state) all(n string, others []string) bool {
 	return !slices.ContainsFunc(others, func(o string) bool { return !s.connected(n, o) })
 }
 
-// able reports whether somebody should be granted something: a majority of members is
-// connected, a server reaches it, and a worker reaches every server that may be active.
-func (w world) able(s state) bool {
-	var may []string // may be active
-	for _, server := range w.servers {
-		if slices.ContainsFunc(w.members, func(m string) bool { return s.connected(server, m) }) {
-			may = append(may, server)
-		}
-	}
-	if !slices.ContainsFunc(w.workers, func(n string) bool { return s.up(n) && s.all(n, may) }) {
-		return false
-	}
-	need := len(w.members)/2 + 1
+// majorities are the groups of members, of a majority at least, of which each is connected
+// to every other.
+func (w world) majorities(s state) (all [][]string) {
 	for set := range 1 << len(w.members) {
 		var group []string
 		for i, m := range w.members {
@@ -237,27 +230,47 @@ func (w world) able(s state) bool {
 				group = append(group, m)
 			}
 		}
-		if len(group) < need || slices.ContainsFunc(group, func(m string) bool { return !s.all(m, group) }) {
-			continue
-		}
-		if slices.ContainsFunc(may, func(server string) bool { return s.all(server, group) }) {
-			return true
+		connected := !slices.ContainsFunc(group, func(m string) bool { return !s.all(m, group) })
+		if len(group) > len(w.members)/2 && connected {
+			all = append(all, group)
 		}
 	}
-	return false
+	return all
+}
+
+// able reports whether somebody should be granted something: a majority of members is
+// connected, a server reaches all of it, and a worker reaches every server that reaches
+// any of it, as that may be the active one.
+func (w world) able(s state) bool {
+	reaches := false
+	var may []string
+	groups := w.majorities(s)
+	for _, server := range w.servers {
+		for _, group := range groups {
+			reaches = reaches || s.all(server, group)
+			if !slices.Contains(may, server) && slices.ContainsFunc(group, func(m string) bool { return s.connected(server, m) }) {
+				may = append(may, server)
+			}
+		}
+	}
+	return reaches && slices.ContainsFunc(w.workers, func(n string) bool { return s.up(n) && s.all(n, may) })
 }
 
 // gap is a time without a grant.
 type gap struct {
 	from, until moment
-	// after is the change since which it counts, or the last one before it.
+	// after is the change to which it belongs.
 	after string
 }
 
 func (g gap) length() time.Duration { return g.until - g.from }
 
+// usual is a time without a grant that needs no reason.
+const usual = 100 * time.Millisecond
+
 // samples returns for every change the longest time without a grant, while the world was
-// able to grant, that began between it and the next one. The slices are in their order.
+// able to grant, that began between it and the next one, or just before it. The slices
+// are in their order.
 func (w world) samples(changes []change, grants []moment, from, until moment) []gap {
 	var all []gap
 	s := newState()
@@ -291,8 +304,11 @@ func (w world) samples(changes []change, grants []moment, from, until moment) []
 			close(c.at)
 		}
 		begin(c.at, c.what)
-		if !before && now {
+		switch {
+		case !before && now:
 			last, open = c.at, len(all)-1
+		case now && c.at-last < usual:
+			open = len(all) - 1
 		}
 		able = now
 	}

@@ -94,9 +94,9 @@ func (f fault) String() string {
 const (
 	// calmFirst and calmLast are without faults: the load starts, and all is to be well
 	// again.
-	calmFirst, calmLast = 3 * time.Second, 12 * time.Second
-	faultMin, faultMost = 800 * time.Millisecond, 8 * time.Second
-	pauseMost           = 4 * time.Second
+	calmFirst, calmLast = 2 * time.Second, 10 * time.Second
+	faultMin, faultMost = 800 * time.Millisecond, 6500 * time.Millisecond
+	pauseMost           = 2500 * time.Millisecond
 )
 
 // plan is the schedule of faults of a run: the same for the same seed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 
 // process is a node's, which is started again when it ends, as a supervisor does.
 type process struct {
+	ctx       context.Context // the run's
 	node      string
 	namespace namespace
 	argv      []string
@@ -97,7 +99,9 @@ func (p *process) wait(cmd *exec.Cmd, ended chan struct{}) {
 	if !again {
 		return
 	}
-	time.Sleep(backAfter)
+	if wait(p.ctx, backAfter) != nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.killed || p.cmd != cmd { // meanwhile; who killed it starts it

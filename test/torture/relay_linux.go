@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -17,13 +18,14 @@ import (
 
 // relay passes on, later, the connections of one node that are redirected to it.
 type relay struct {
+	ctx       context.Context // the run's
 	namespace namespace
 	listener  net.Listener
 	late      atomic.Int64 // nanoseconds, for each way
 }
 
-func newRelay(n namespace) (*relay, error) {
-	r := &relay{namespace: n}
+func newRelay(ctx context.Context, n namespace) (*relay, error) {
+	r := &relay{ctx: ctx, namespace: n}
 	err := n.do(func() (err error) {
 		r.listener, err = net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", relayPort))
 		return err
@@ -108,7 +110,9 @@ func (r *relay) pass(to io.Writer, from io.Reader) {
 	}()
 	defer close(ended)
 	for p := range under {
-		time.Sleep(p.due - clock.Boottime())
+		if wait(r.ctx, p.due-clock.Boottime()) != nil {
+			return
+		}
 		if _, err := to.Write(p.bytes); err != nil {
 			return
 		}

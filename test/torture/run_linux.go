@@ -70,12 +70,13 @@ func insideMain(args []string) int {
 }
 
 func (r *runner) run(ctx context.Context) (v verdict, err error) {
-	if err := r.build(); err != nil {
+	if err := r.build(ctx); err != nil {
 		return v, err
 	}
 	defer func() {
 		for _, p := range r.processes {
 			v.odd = append(v.odd, p.odd...)
+			v.own += p.own
 		}
 		for _, n := range r.nodes() {
 			if p := r.processes[n]; err != nil && p != nil {
@@ -121,7 +122,7 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // build makes networks and disks.
-func (r *runner) build() (err error) {
+func (r *runner) build(ctx context.Context) (err error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts to ourselves: %w", err)
 	}
@@ -133,10 +134,10 @@ func (r *runner) build() (err error) {
 		return err
 	}
 	for _, n := range r.nodes() {
-		if r.relays[n], err = newRelay(r.namespaces[n]); err != nil {
+		if r.relays[n], err = newRelay(ctx, r.namespaces[n]); err != nil {
 			return err
 		}
-		p := &process{node: n, namespace: r.namespaces[n], changed: r.changed}
+		p := &process{ctx: ctx, node: n, namespace: r.namespaces[n], changed: r.changed}
 		if p.log, err = os.Create(filepath.Join(r.folder, n+".log")); err != nil {
 			return err
 		}

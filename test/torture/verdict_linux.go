@@ -26,6 +26,8 @@ type verdict struct {
 	// samples counts the changes of faults, grants and writes what was judged, early the
 	// leases that ended without a reason.
 	samples, grants, leases, writes, early int
+	// own is how often processes ended by themselves, for want of room or otherwise.
+	own int
 	// worstGaps are the longest samples, odd the processes that ended by themselves.
 	worstGaps, odd []string
 	// since is how long before its end the run saw its last grant.
@@ -145,7 +147,8 @@ func (v verdict) print(out io.Writer, err error) {
 	if err != nil {
 		fmt.Fprintln(out, "failed:", err)
 	}
-	fmt.Fprintf(out, "leases: %d writes: %d changes of faults: %d leases that ended early: %d\n", v.leases, v.writes, v.samples, v.early)
+	fmt.Fprintf(out, "leases: %d writes: %d changes of faults: %d leases that ended early: %d processes that ended by themselves: %d\n",
+		v.leases, v.writes, v.samples, v.early, v.own)
 	fmt.Fprintf(out, "overlaps: %d stale writes accepted: %d lost: %d unavailable max: %.1fs p99: %.1fs\n",
 		len(v.overlaps), v.stale, v.lost, v.longest.length().Seconds(), v.p99.Seconds())
 }
