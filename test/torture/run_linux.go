@@ -170,10 +170,12 @@ func (r *runner) command(node, disk string) (argv, env []string) {
 		r.pawl, "serve", "--insecure", "--listen", "0.0.0.0:7420", "--http", "0.0.0.0:7421",
 		"--advertise", r.address(node), "--data", data, "--log-format", "json",
 	}
-	switch {
-	case slices.Contains(r.workers, node):
+	switch i := slices.Index(r.workers, node); {
+	case i >= 0:
+		// Each begins with another server.
+		servers := append(slices.Clone(r.servers[i:]), r.servers[:i]...)
 		return []string{
-			"/proc/self/exe", "-name", node, "-servers", urls(r.servers, "HOST:7420"), "-folder", r.folder, "-pawl", r.pawl,
+			"/proc/self/exe", "-name", node, "-servers", urls(servers, "HOST:7420"), "-folder", r.folder, "-pawl", r.pawl,
 		}, []string{roleEnv + "=worker"}
 	case r.store == storeQuorum:
 		return append(serve, "--node", node, "--peers", urls(r.members, "NODE=http://HOST:7422")), nil

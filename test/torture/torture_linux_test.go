@@ -90,7 +90,7 @@ exec ` + program(t) + ` "$@"
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	out, err := tortured(t, settings{store: storeQuorum, duration: 30 * time.Second, seed: 1, pawl: script})
+	out, err := tortured(t, settings{store: storeQuorum, duration: durationMin, seed: 1, pawl: script})
 	if err == nil || strings.Contains(out, "overlaps: 0 ") {
 		t.Errorf("%v; nothing was found:\n%s", err, out)
 	}
