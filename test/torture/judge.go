@@ -36,6 +36,10 @@ const (
 	ended = "ended"
 	// wrote: a write was accepted.
 	wrote = "wrote"
+	// refused: a write was refused as stale.
+	refused = "refused"
+	// rode: the lease has begun to ride.
+	rode = "rode"
 )
 
 // brokenPrefix begins the names that are broken by force.
@@ -281,7 +285,7 @@ func (w world) samples(changes []change, grants []moment, from, until moment) []
 	begin(from, "the beginning")
 	// open is the sample to which the present gap belongs.
 	open := 0
-	close := func(at moment) {
+	shut := func(at moment) {
 		if able && at-last > all[open].length() {
 			all[open].from, all[open].until = last, at
 		}
@@ -291,7 +295,7 @@ func (w world) samples(changes []change, grants []moment, from, until moment) []
 			if grants[next] < from {
 				continue
 			}
-			close(grants[next])
+			shut(grants[next])
 			last, open = grants[next], len(all)-1
 		}
 	}
@@ -301,7 +305,7 @@ func (w world) samples(changes []change, grants []moment, from, until moment) []
 		s.apply(c)
 		now := w.able(s)
 		if before && !now {
-			close(c.at)
+			shut(c.at)
 		}
 		begin(c.at, c.what)
 		switch {
@@ -313,7 +317,7 @@ func (w world) samples(changes []change, grants []moment, from, until moment) []
 		able = now
 	}
 	advance(until)
-	close(until)
+	shut(until)
 	return all
 }
 

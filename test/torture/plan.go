@@ -216,9 +216,8 @@ func (p *planner) sides() (a, b []string) {
 	case 5: // one from the rest of the cell
 		n := p.pick(p.cell())
 		return []string{n}, slices.DeleteFunc(p.cell(), func(o string) bool { return o == n })
-	case 6: // no majority anywhere
-		c := slices.Clone(p.members)
-		return c[:1], c[1:2:2]
+	case 6: // every member from every other: there is no majority
+		return p.members[:2], p.members[1:]
 	default: // one from everybody
 		n := p.pick(p.cell())
 		return []string{n}, rest(n)

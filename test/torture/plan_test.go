@@ -111,6 +111,7 @@ func TestRulesetsDropWherePacketsArrive(t *testing.T) {
 	}{
 		{nil, "m1", "flush table inet torture\n"},
 		{[]fault{{kind: cut, a: []string{"m1"}, b: []string{"m2"}}}, "m1", "flush table inet torture\nadd rule inet torture arrive ip saddr " + m2 + " drop\n"},
+		{[]fault{{kind: cut, a: []string{"m1", "m2"}, b: []string{"m1"}}}, "m1", "flush table inet torture\nadd rule inet torture arrive ip saddr " + m2 + " drop\n"},
 		{[]fault{{kind: oneWay, a: []string{"m1"}, b: []string{"m2"}}}, "m1", "flush table inet torture\n"},
 		{[]fault{{kind: oneWay, a: []string{"m1"}, b: []string{"m2"}}}, "m2", "flush table inet torture\nadd rule inet torture arrive ip saddr " + m1 + " drop\n"},
 		{[]fault{{kind: loss, a: []string{"m1"}, b: []string{"m2"}, percent: 9}}, "m2", "flush table inet torture\nadd rule inet torture arrive ip saddr " + m1 + " numgen random mod 100 < 9 drop\n"},

@@ -28,6 +28,9 @@ func (w world) rulesets(on []fault) map[string]string {
 	drop := func(from, to []string, condition string) {
 		for _, t := range to {
 			for _, f := range from {
+				if f == t {
+					continue
+				}
 				input[t] = append(input[t], fmt.Sprintf("ip saddr %s %sdrop", w.address(f), condition))
 			}
 		}
@@ -46,6 +49,9 @@ func (w world) rulesets(on []fault) map[string]string {
 		case delay:
 			for _, from := range f.a {
 				for _, to := range f.b {
+					if from == to {
+						continue
+					}
 					redirect[from] = append(redirect[from], w.address(to))
 				}
 			}

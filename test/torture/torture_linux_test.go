@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 func TestMain(m *testing.M) {
@@ -71,6 +74,51 @@ func TestTorture(t *testing.T) {
 	if !strings.Contains(out, "\noverlaps: 0 stale writes accepted: 0 lost: 0 unavailable max: ") {
 		t.Error("the last line is another")
 	}
+}
+
+// When torture is killed, all that it started ends with it.
+func TestTortureLeavesNothingWhenKilled(t *testing.T) {
+	s, err := parse(settings{store: storeQuorum, duration: time.Minute, pawl: program(t)}.args())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	cmd := exec.Command("/proc/self/exe", s.args()...)
+	cmd.Env = append(os.Environ(), roleEnv+"=outside", "TMPDIR="+home)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "store: quorum") {
+		t.Errorf("it began with %q, %v", line, err)
+	}
+	if with(t, home) < 6 {
+		t.Error("it has not started what it should")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	testwait.Until(t, time.Minute, "nothing of it is left", func() bool { return with(t, home) == 0 })
+}
+
+// with counts the processes that have a text in their arguments.
+func with(t *testing.T, text string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if args, err := os.ReadFile(f); err == nil && bytes.Contains(args, []byte(text)) {
+			n++
+		}
+	}
+	return n
 }
 
 // Three servers that know nothing of each other are no cell: that is found.

@@ -26,6 +26,8 @@ type verdict struct {
 	// samples counts the changes of faults, grants and writes what was judged, early the
 	// leases that ended without a reason.
 	samples, grants, leases, writes, early int
+	// refused counts writes that came too late, rides leases that outlived their deadline.
+	refused, rides int
 	// own is how often processes ended by themselves, for want of room or otherwise.
 	own int
 	// worstGaps are the longest samples, odd the processes that ended by themselves.
@@ -79,6 +81,10 @@ func (r *runner) judge(records []record, changes []change, from, until moment) (
 		case wrote:
 			acknowledged[x.Name] = append(acknowledged[x.Name], entry{x.Token, x.Balance})
 			v.writes++
+		case refused:
+			v.refused++
+		case rode:
+			v.rides++
 		}
 	}
 	slices.Sort(grants)
@@ -147,8 +153,8 @@ func (v verdict) print(out io.Writer, err error) {
 	if err != nil {
 		fmt.Fprintln(out, "failed:", err)
 	}
-	fmt.Fprintf(out, "leases: %d writes: %d changes of faults: %d leases that ended early: %d processes that ended by themselves: %d\n",
-		v.leases, v.writes, v.samples, v.early, v.own)
+	fmt.Fprintf(out, "leases: %d rides: %d writes: %d refused as stale: %d changes of faults: %d leases that ended early: %d processes that ended by themselves: %d\n",
+		v.leases, v.rides, v.writes, v.refused, v.samples, v.early, v.own)
 	fmt.Fprintf(out, "overlaps: %d stale writes accepted: %d lost: %d unavailable max: %.1fs p99: %.1fs\n",
 		len(v.overlaps), v.stale, v.lost, v.longest.length().Seconds(), v.p99.Seconds())
 }

@@ -176,6 +176,7 @@ type held struct {
 	clerk *clerk
 	who   string
 	over  bool
+	rides bool // now
 }
 
 func (h *held) note(r record) {
@@ -206,6 +207,12 @@ func (h *held) hold(ctx context.Context, until moment) {
 			return
 		}
 		h.promise()
+		if rides := h.lease.Riding(); rides != h.rides {
+			h.rides = rides
+			if rides {
+				h.note(record{Kind: rode})
+			}
+		}
 		if h.clerk != nil && !h.write() {
 			return
 		}
@@ -228,7 +235,9 @@ func (h *held) write() bool {
 		return true
 	}
 	h.lease.Overtaken(err)
-	if !errors.Is(err, guard.ErrStale) {
+	if errors.Is(err, guard.ErrStale) {
+		h.note(record{Kind: refused})
+	} else {
 		fmt.Fprintf(os.Stderr, "write %q: %v\n", h.job.name, err)
 	}
 	return false
