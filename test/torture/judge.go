@@ -38,6 +38,8 @@ const (
 	wrote = "wrote"
 	// refused: a write was refused as stale.
 	refused = "refused"
+	// broke: the lease was broken by force.
+	broke = "broke"
 	// rode: the lease has begun to ride.
 	rode = "rode"
 )

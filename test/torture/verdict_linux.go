@@ -26,8 +26,9 @@ type verdict struct {
 	// samples counts the changes of faults, grants and writes what was judged, early the
 	// leases that ended without a reason.
 	samples, grants, leases, writes, early int
-	// refused counts writes that came too late, rides leases that outlived their deadline.
-	refused, rides int
+	// refused counts writes that came too late, rides leases that outlived their deadline,
+	// broken those that were broken by force.
+	refused, rides, broken int
 	// own is how often processes ended by themselves, for want of room or otherwise.
 	own int
 	// worstGaps are the longest samples, odd the processes that ended by themselves.
@@ -85,6 +86,8 @@ func (r *runner) judge(records []record, changes []change, from, until moment) (
 			v.refused++
 		case rode:
 			v.rides++
+		case broke:
+			v.broken++
 		}
 	}
 	slices.Sort(grants)
@@ -153,8 +156,8 @@ func (v verdict) print(out io.Writer, err error) {
 	if err != nil {
 		fmt.Fprintln(out, "failed:", err)
 	}
-	fmt.Fprintf(out, "leases: %d rides: %d writes: %d refused as stale: %d changes of faults: %d leases that ended early: %d processes that ended by themselves: %d\n",
-		v.leases, v.rides, v.writes, v.refused, v.samples, v.early, v.own)
+	fmt.Fprintf(out, "leases: %d broken: %d rides: %d writes: %d refused as stale: %d changes of faults: %d leases that ended early: %d processes that ended by themselves: %d\n",
+		v.leases, v.broken, v.rides, v.writes, v.refused, v.samples, v.early, v.own)
 	fmt.Fprintf(out, "overlaps: %d stale writes accepted: %d lost: %d unavailable max: %.1fs p99: %.1fs\n",
 		len(v.overlaps), v.stale, v.lost, v.longest.length().Seconds(), v.p99.Seconds())
 }

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -56,14 +57,16 @@ const (
 	beat = 25 * time.Millisecond
 	// acquireMost bounds an acquire, writeMost a write and a release.
 	acquireMost, writeMost = 5 * time.Second, 5 * time.Second
-	// breakEvery is about how often a name is broken by force.
-	breakEvery = 6 * time.Second
+	// breakMost is the longest pause between two breaks by force.
+	breakMost = 6 * time.Second
 )
 
 // worker is a process of jobs.
 type worker struct {
 	name, folder, pawl string
 	servers            []string
+	// breakable is the token of a lease that may be broken; 0: none.
+	breakable atomic.Uint64
 	*recorder
 }
 
@@ -154,6 +157,9 @@ func (w *worker) once(ctx context.Context, c *pawl.Client, j job, res *resource,
 	h := &held{worker: w, job: j, lease: lease, who: who}
 	h.note(record{Kind: granted, Rides: j.ride > 0})
 	h.promise()
+	if strings.HasPrefix(j.name, brokenPrefix) {
+		w.breakable.Store(uint64(lease.Token()))
+	}
 	if j.claims {
 		reading, cancel := context.WithTimeout(context.Background(), writeMost)
 		h.clerk, err = res.clerk(reading, lease.Fence())
@@ -243,14 +249,22 @@ func (h *held) write() bool {
 	return false
 }
 
-// breakByForce breaks a name now and then.
+// breakByForce breaks a lease of this process now and then.
 func (w *worker) breakByForce(ctx context.Context) {
 	for ctx.Err() == nil {
-		rest(ctx, 2*breakEvery)
+		rest(ctx, breakMost)
+		token := w.breakable.Swap(0)
+		if token == 0 {
+			continue
+		}
 		breaking, cancel := context.WithTimeout(ctx, acquireMost)
-		cmd := exec.CommandContext(breaking, w.pawl, "break", brokenPrefix+"0", "--now")
-		cmd.Env = append(os.Environ(), "PAWL_SERVERS="+strings.Join(w.servers, ","))
-		_ = cmd.Run() // nobody may hold it, or the cell may be away
+		cmd := exec.CommandContext(breaking, w.pawl, "break", brokenPrefix+"0", "--token", fmt.Sprint(token), "--reason", "torture", "--now",
+			"--servers", strings.Join(w.servers, ","))
+		if out, err := cmd.CombinedOutput(); err != nil { // it may have ended, or the cell may be away
+			fmt.Fprintf(os.Stderr, "break: %v: %s", err, out)
+		} else {
+			w.add(record{Kind: broke, Name: brokenPrefix + "0", Token: token})
+		}
 		cancel()
 	}
 }
