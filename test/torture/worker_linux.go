@@ -123,11 +123,17 @@ func (w *worker) work(ctx context.Context, j job, who string) {
 	}
 	defer c.Close() // the server may be gone
 	var res *resource
-	if j.claims {
-		var err error
-		if res, err = openResource(w.folder, j.name); err != nil {
-			panic(err)
+	for j.claims && res == nil {
+		if ctx.Err() != nil {
+			return
 		}
+		var err error
+		if res, err = openResource(w.folder, j.name); err != nil { // another may be stopped in a write
+			fmt.Fprintln(os.Stderr, err)
+			rest(ctx, 100*time.Millisecond)
+		}
+	}
+	if res != nil {
 		defer res.close()
 	}
 	for ctx.Err() == nil {
