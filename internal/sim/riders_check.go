@@ -33,8 +33,9 @@ import (
 // ride: 2 s, and a sixth of the longest TTL where a server comes back meanwhile.
 const releaseMost = 2*time.Second + 1600*time.Millisecond
 
-// rideSlack is for what a rider and its server have to do.
-const rideSlack = 1500 * time.Millisecond
+// rideSlack is for what a rider and its server have to do, and for batches that were on
+// their way in the outage and that the store takes seconds to land.
+const rideSlack = 4 * time.Second
 
 // rideLimit is how long a lease may ride after the sending of the last acknowledged
 // renewal, by its holder's clock.
