@@ -25,61 +25,61 @@ func TestGone(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what string
-		run  func(l *lead)
+		run  func(l *lead, sleep func(time.Duration))
 		gone bool
 	}{
-		{"it led and is silent", func(l *lead) {
+		{"it led and is silent", func(l *lead, sleep func(time.Duration)) {
 			l.note(active)
 			l.note(0)
 			l.note(own)
-			time.Sleep(goneAfter)
+			sleep(goneAfter)
 			l.hear(status(raft.StateLeader, third))
 		}, true},
-		{"for too short a time", func(l *lead) {
+		{"for too short a time", func(l *lead, sleep func(time.Duration)) {
 			l.note(active)
 			l.note(own)
-			time.Sleep(goneAfter - 1)
+			sleep(goneAfter - 1)
 		}, false},
-		{"it led and answers", func(l *lead) {
+		{"it led and answers", func(l *lead, sleep func(time.Duration)) {
 			l.note(active)
 			l.note(own)
-			time.Sleep(goneAfter)
+			sleep(goneAfter)
 			l.hear(status(raft.StateLeader, active))
 		}, false},
-		{"it answered once", func(l *lead) {
+		{"it answered once", func(l *lead, sleep func(time.Duration)) {
 			l.note(active)
 			l.note(own)
 			l.hear(status(raft.StateLeader, active))
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			l.hear(status(raft.StateLeader))
 		}, false},
-		{"another one led", func(l *lead) {
+		{"another one led", func(l *lead, sleep func(time.Duration)) {
 			l.note(active)
 			l.note(third)
 			l.note(own)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 		}, false},
-		{"another one leads", func(l *lead) {
+		{"another one leads", func(l *lead, sleep func(time.Duration)) {
 			l.note(active)
 			l.note(own)
 			l.note(third)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 		}, false},
-		{"this one leads no more", func(l *lead) {
+		{"this one leads no more", func(l *lead, sleep func(time.Duration)) {
 			l.note(active)
 			l.note(own)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			l.hear(status(raft.StateFollower))
 		}, false},
-		{"nobody led before", func(l *lead) {
+		{"nobody led before", func(l *lead, sleep func(time.Duration)) {
 			l.note(own)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 		}, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lead{clock: clock.Bubble(), term: newTerm()}
-				c.run(l)
+				c.run(l, time.Sleep)
 				if gone := l.gone(own, active); gone != c.gone {
 					t.Errorf("gone: %v", gone)
 				}
