@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -30,11 +32,12 @@ const (
 // Probe is what one server answered.
 type Probe struct {
 	Server string
-	// Status is nil where there is none; Failed says why then, and Refused that the
-	// server answers and does not let the caller in.
-	Status  *linkpb.StatusResponse
-	Failed  string
-	Refused bool
+	// Status is nil where there is none; Failed says why then. Refused: the server
+	// answers and does not let the caller in. Alive: it answers and cannot tell how the
+	// cell is.
+	Status         *linkpb.StatusResponse
+	Failed         string
+	Refused, Alive bool
 	// Sent and Received are by the wall clock of this machine. The server's own clock
 	// was read between the two.
 	Sent, Received time.Time
@@ -68,12 +71,17 @@ func (t Target) Probe(ctx context.Context, server string) Probe {
 	l := linkpb.NewLinkClient(conn)
 	begun := clock.System().Now()
 	err = p.status(ctx, l)
+	if exit.RefusalOf(err).GetReason() == linkpb.Reason_REASON_UNAVAILABLE {
+		// It has just lost its tenure, and tells more as a standby.
+		<-After(ctx, askAgain)
+		err = p.status(ctx, l)
+	}
 	p.Took = clock.System().Now().Longer(begun)
 	if err != nil {
-		p.fail(ctx, t.How.TLS, err)
-		return p
-	}
-	if p.Took > probeQuick {
+		if p.fail(ctx, conn, t.How.TLS, err); !p.Alive {
+			return p
+		}
+	} else if p.Took > probeQuick {
 		// The connection was part of it, which leaves the clock in doubt.
 		again := Probe{Server: server}
 		if again.status(ctx, l) == nil {
@@ -119,20 +127,32 @@ func (p *Probe) status(ctx context.Context, l linkpb.LinkClient) error {
 	return nil
 }
 
-func (p *Probe) fail(ctx context.Context, config *tls.Config, err error) {
+// fail finds out why there is no status.
+func (p *Probe) fail(ctx context.Context, conn *grpc.ClientConn, config *tls.Config, err error) {
 	none := dialerr.Of(p.Server, err)
-	switch {
+	switch reason := exit.RefusalOf(err).GetReason(); {
 	case none != nil:
 		p.Failed = none.Error()
 	case status.Code(err) == codes.DeadlineExceeded, ctx.Err() != nil:
 		p.Failed = "no answer from " + p.Server + " in time"
+		p.Alive = conn.GetState() == connectivity.Ready && alive(ctx, conn)
 	default:
 		_, p.Failed = exit.Of(err)
-		p.Refused = exit.RefusalOf(err) != nil || status.Code(err) == codes.Unauthenticated
+		p.Refused = reason == linkpb.Reason_REASON_DENIED || reason == linkpb.Reason_REASON_UNAUTHENTICATED || status.Code(err) == codes.Unauthenticated
+		p.Alive = reason == linkpb.Reason_REASON_UNAVAILABLE
 	}
 	if config != nil && none != nil && none.Insecure {
 		p.Chain = shown(ctx, p.Server, config)
 	}
+}
+
+// alive reports whether a server answers at all: any answer will do, even that the
+// question is unknown.
+func alive(ctx context.Context, conn *grpc.ClientConn) bool {
+	asking, cancel := context.WithTimeout(ctx, silentMax/2)
+	defer cancel()
+	_, err := health.NewHealthClient(conn).Check(asking, &health.HealthCheckRequest{})
+	return status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Unavailable
 }
 
 // shown are the certificates that a server shows, verified or not. They are looked at,

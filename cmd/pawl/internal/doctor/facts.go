@@ -30,9 +30,10 @@ type Server struct {
 	Address string
 	// Found: it is not in --servers; another server named it as the active one.
 	Found bool
-	// Failed is why it gave no answer; Refused: it did, and does not let the caller in.
-	Failed  string
-	Refused bool
+	// Failed is why it gave no status. Refused: it answers, and does not let the caller
+	// in. Alive: it answers, and cannot tell how the cell is.
+	Failed         string
+	Refused, Alive bool
 	// Status is nil where it gave none.
 	Status *linkpb.StatusResponse
 	Took   time.Duration
@@ -100,7 +101,7 @@ func askEach(ctx context.Context, t client.Target, addresses []string) []Server 
 
 func serverOf(p client.Probe) Server {
 	s := Server{
-		Address: p.Server, Status: p.Status, Failed: p.Failed, Refused: p.Refused, Took: p.Took,
+		Address: p.Server, Status: p.Status, Failed: p.Failed, Refused: p.Refused, Alive: p.Alive, Took: p.Took,
 		Members: p.Members, MembersFailed: p.MembersFailed, MembersDenied: p.MembersDenied,
 	}
 	if !p.Wall.IsZero() {

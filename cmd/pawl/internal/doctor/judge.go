@@ -78,10 +78,10 @@ func (r *report) active() *Server {
 func Judge(f Facts) []Finding {
 	r := &report{Facts: f}
 	r.reach()
+	r.members()
 	if len(r.answered()) > 0 {
 		r.cells()
 		r.activeServer()
-		r.members()
 		r.endpoints()
 		r.clocks()
 		r.stores()
@@ -99,11 +99,12 @@ func Judge(f Facts) []Finding {
 
 // Reached reports whether any server answered, and whether one did that let the caller
 // in.
-func Reached(f Facts) (any, admitted bool) {
+func Reached(f Facts) (answered, admitted bool) {
 	for _, s := range f.Servers {
-		any, admitted = any || s.Status != nil || s.Refused, admitted || s.Status != nil
+		admitted = admitted || s.Status != nil || s.Alive
+		answered = answered || admitted || s.Refused
 	}
-	return any, admitted
+	return answered, admitted
 }
 
 func (r *report) reach() {
@@ -113,10 +114,12 @@ func (r *report) reach() {
 			r.add("reach", OK, s.name(), "", "answers after %v", s.Took.Round(100*time.Microsecond))
 		case s.Refused:
 			r.add("rights", Error, s.Address, "give a credential or a certificate of an identity (--credential-file, or --cert and --key)", "answers, and does not let this caller in: %s", s.Failed)
+		case s.Alive:
+			r.add("reach", Error, s.Address, "see its log; its store is silent, or it is about to take over", "answers, and cannot tell how the cell is: %s", s.Failed)
 		case s.Found:
 			r.add("reach", Error, s.Address, "make the address of its \"serve --advertise\" reachable from here, or start it", "others name it as the active server, and it does not answer: %s", s.Failed)
 		default:
-			r.add("reach", Error, s.Address, "start it, or take it out of --servers and "+"PAWL_SERVERS; if it runs, look at the network and at --ca", "%s", s.Failed)
+			r.add("reach", Error, s.Address, "start it, or take it out of --servers; if it runs, look at the network and at --ca", "%s", s.Failed)
 		}
 	}
 }
@@ -238,9 +241,6 @@ func (r *report) unseen() {
 	for _, s := range r.answered() {
 		if s.Status.GetPartial() || s.MembersDenied {
 			where = append(where, s.name())
-		}
-		if s.MembersFailed != "" {
-			r.add("members", Error, s.name(), "see its log for what its member waits for", "does not tell the members: %s", s.MembersFailed)
 		}
 		if s.Status.GetWallUnixNano() == 0 {
 			r.add("versions", Warn, s.name(), "upgrade it", "is older than this program: its clock, store and certificates were not looked at")

@@ -30,7 +30,8 @@ type seen struct {
 func (r *report) gather() (all []*seen, leaders map[string][]string) {
 	by := map[string]*seen{}
 	leaders = map[string][]string{}
-	for _, s := range r.answered() {
+	for i := range r.Servers {
+		s := &r.Servers[i]
 		most, asker := uint64(0), s.name()
 		for _, m := range s.Members {
 			most = max(most, m.GetApplied())
@@ -70,6 +71,11 @@ func nameOf(m *linkpb.Member) string {
 
 // members judges those of a cell whose servers keep it together.
 func (r *report) members() {
+	for _, s := range r.Servers {
+		if s.MembersFailed != "" {
+			r.add("members", Error, s.name(), "see its log for what its member waits for", "does not tell the members: %s", s.MembersFailed)
+		}
+	}
 	all, leaders := r.gather()
 	if len(all) == 0 {
 		return
