@@ -3294,8 +3294,13 @@ type StatusResponse struct {
 	// The last batch that a standby has read of the active server's log, and how long
 	// ago it began to read the log to its end last; 0: it follows none, or has not come
 	// to the end yet.
-	Followed      uint64 `protobuf:"varint,28,opt,name=followed,proto3" json:"followed,omitempty"`
-	BehindNano    int64  `protobuf:"varint,29,opt,name=behind_nano,json=behindNano,proto3" json:"behind_nano,omitempty"`
+	Followed   uint64 `protobuf:"varint,28,opt,name=followed,proto3" json:"followed,omitempty"`
+	BehindNano int64  `protobuf:"varint,29,opt,name=behind_nano,json=behindNano,proto3" json:"behind_nano,omitempty"`
+	// The wall clock of the server that answers, in nanoseconds of Unix time; 0: the server
+	// is older than this field.
+	WallUnixNano int64 `protobuf:"varint,30,opt,name=wall_unix_nano,json=wallUnixNano,proto3" json:"wall_unix_nano,omitempty"`
+	// Left out for who may not see the state in full.
+	Health        *Health `protobuf:"bytes,31,opt,name=health,proto3" json:"health,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3526,6 +3531,328 @@ func (x *StatusResponse) GetBehindNano() int64 {
 	return 0
 }
 
+func (x *StatusResponse) GetWallUnixNano() int64 {
+	if x != nil {
+		return x.WallUnixNano
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetHealth() *Health {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+// Health is what a server knows of its machine and of its part of the store.
+type Health struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name among --peers; empty: it has none.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// What the kernel reads the time from; empty: unknown.
+	ClockSource string `protobuf:"bytes,2,opt,name=clock_source,json=clockSource,proto3" json:"clock_source,omitempty"`
+	// The kind of file system that the data folder is on; empty: unknown, or it has none.
+	FileSystem string `protobuf:"bytes,3,opt,name=file_system,json=fileSystem,proto3" json:"file_system,omitempty"`
+	// Others may reach it without TLS and authentication: it was started with --insecure.
+	Insecure bool `protobuf:"varint,4,opt,name=insecure,proto3" json:"insecure,omitempty"`
+	// Those in its files.
+	Certificates []*Certificate `protobuf:"bytes,5,rep,name=certificates,proto3" json:"certificates,omitempty"`
+	// What the store itself complains about.
+	Alarms []string `protobuf:"bytes,6,rep,name=alarms,proto3" json:"alarms,omitempty"`
+	// Of its own member, in bytes; 0: unknown. used is what of the file is in use.
+	UsedBytes     int64 `protobuf:"varint,7,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	FileBytes     int64 `protobuf:"varint,8,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
+	QuotaBytes    int64 `protobuf:"varint,9,opt,name=quota_bytes,json=quotaBytes,proto3" json:"quota_bytes,omitempty"`
+	DiskFreeBytes int64 `protobuf:"varint,10,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
+	// How many revisions of its past the store keeps; 0: unknown.
+	History int64 `protobuf:"varint,11,opt,name=history,proto3" json:"history,omitempty"`
+	// The members of a cluster that others run, as this server reaches them.
+	Endpoints     []*Endpoint `protobuf:"bytes,12,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Health) Reset() {
+	*x = Health{}
+	mi := &file_linkpb_link_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Health) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Health) ProtoMessage() {}
+
+func (x *Health) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Health.ProtoReflect.Descriptor instead.
+func (*Health) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Health) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Health) GetClockSource() string {
+	if x != nil {
+		return x.ClockSource
+	}
+	return ""
+}
+
+func (x *Health) GetFileSystem() string {
+	if x != nil {
+		return x.FileSystem
+	}
+	return ""
+}
+
+func (x *Health) GetInsecure() bool {
+	if x != nil {
+		return x.Insecure
+	}
+	return false
+}
+
+func (x *Health) GetCertificates() []*Certificate {
+	if x != nil {
+		return x.Certificates
+	}
+	return nil
+}
+
+func (x *Health) GetAlarms() []string {
+	if x != nil {
+		return x.Alarms
+	}
+	return nil
+}
+
+func (x *Health) GetUsedBytes() int64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *Health) GetFileBytes() int64 {
+	if x != nil {
+		return x.FileBytes
+	}
+	return 0
+}
+
+func (x *Health) GetQuotaBytes() int64 {
+	if x != nil {
+		return x.QuotaBytes
+	}
+	return 0
+}
+
+func (x *Health) GetDiskFreeBytes() int64 {
+	if x != nil {
+		return x.DiskFreeBytes
+	}
+	return 0
+}
+
+func (x *Health) GetHistory() int64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+func (x *Health) GetEndpoints() []*Endpoint {
+	if x != nil {
+		return x.Endpoints
+	}
+	return nil
+}
+
+// Certificate is one in a file of a server.
+type Certificate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is for, such as "certificate among peers".
+	Use string `protobuf:"bytes,1,opt,name=use,proto3" json:"use,omitempty"`
+	// The file.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Subject       string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	NotAfterUnix  int64  `protobuf:"varint,4,opt,name=not_after_unix,json=notAfterUnix,proto3" json:"not_after_unix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Certificate) Reset() {
+	*x = Certificate{}
+	mi := &file_linkpb_link_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Certificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Certificate) ProtoMessage() {}
+
+func (x *Certificate) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
+func (*Certificate) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Certificate) GetUse() string {
+	if x != nil {
+		return x.Use
+	}
+	return ""
+}
+
+func (x *Certificate) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Certificate) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Certificate) GetNotAfterUnix() int64 {
+	if x != nil {
+		return x.NotAfterUnix
+	}
+	return 0
+}
+
+// Endpoint is a member of an etcd that others run.
+type Endpoint struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Why it gave no answer; empty: it did.
+	Failed  string `protobuf:"bytes,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	Leads   bool   `protobuf:"varint,3,opt,name=leads,proto3" json:"leads,omitempty"`
+	Learner bool   `protobuf:"varint,4,opt,name=learner,proto3" json:"learner,omitempty"`
+	// The last entry of the log that it has applied.
+	Applied       uint64 `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"`
+	Version       string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
+	FileBytes     int64  `protobuf:"varint,7,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Endpoint) Reset() {
+	*x = Endpoint{}
+	mi := &file_linkpb_link_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Endpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Endpoint) ProtoMessage() {}
+
+func (x *Endpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_linkpb_link_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
+func (*Endpoint) Descriptor() ([]byte, []int) {
+	return file_linkpb_link_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Endpoint) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Endpoint) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
+func (x *Endpoint) GetLeads() bool {
+	if x != nil {
+		return x.Leads
+	}
+	return false
+}
+
+func (x *Endpoint) GetLearner() bool {
+	if x != nil {
+		return x.Learner
+	}
+	return false
+}
+
+func (x *Endpoint) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *Endpoint) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Endpoint) GetFileBytes() int64 {
+	if x != nil {
+		return x.FileBytes
+	}
+	return 0
+}
+
 type DrillRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How long the outage lasts: above 0, at most 1 h.
@@ -3536,7 +3863,7 @@ type DrillRequest struct {
 
 func (x *DrillRequest) Reset() {
 	*x = DrillRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[40]
+	mi := &file_linkpb_link_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3875,7 @@ func (x *DrillRequest) String() string {
 func (*DrillRequest) ProtoMessage() {}
 
 func (x *DrillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[40]
+	mi := &file_linkpb_link_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3888,7 @@ func (x *DrillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrillRequest.ProtoReflect.Descriptor instead.
 func (*DrillRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{40}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DrillRequest) GetForNano() int64 {
@@ -3594,7 +3921,7 @@ type DrillResponse struct {
 
 func (x *DrillResponse) Reset() {
 	*x = DrillResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[41]
+	mi := &file_linkpb_link_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3606,7 +3933,7 @@ func (x *DrillResponse) String() string {
 func (*DrillResponse) ProtoMessage() {}
 
 func (x *DrillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[41]
+	mi := &file_linkpb_link_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3619,7 +3946,7 @@ func (x *DrillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrillResponse.ProtoReflect.Descriptor instead.
 func (*DrillResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{41}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrillResponse) GetLastedNano() int64 {
@@ -3692,7 +4019,7 @@ type DrillLoss struct {
 
 func (x *DrillLoss) Reset() {
 	*x = DrillLoss{}
-	mi := &file_linkpb_link_proto_msgTypes[42]
+	mi := &file_linkpb_link_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3704,7 +4031,7 @@ func (x *DrillLoss) String() string {
 func (*DrillLoss) ProtoMessage() {}
 
 func (x *DrillLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[42]
+	mi := &file_linkpb_link_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3717,7 +4044,7 @@ func (x *DrillLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrillLoss.ProtoReflect.Descriptor instead.
 func (*DrillLoss) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{42}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrillLoss) GetHolder() string {
@@ -3769,7 +4096,7 @@ type DrillRide struct {
 
 func (x *DrillRide) Reset() {
 	*x = DrillRide{}
-	mi := &file_linkpb_link_proto_msgTypes[43]
+	mi := &file_linkpb_link_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3781,7 +4108,7 @@ func (x *DrillRide) String() string {
 func (*DrillRide) ProtoMessage() {}
 
 func (x *DrillRide) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[43]
+	mi := &file_linkpb_link_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3794,7 +4121,7 @@ func (x *DrillRide) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrillRide.ProtoReflect.Descriptor instead.
 func (*DrillRide) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{43}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DrillRide) GetHolder() string {
@@ -3840,7 +4167,7 @@ type MemberListRequest struct {
 
 func (x *MemberListRequest) Reset() {
 	*x = MemberListRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[44]
+	mi := &file_linkpb_link_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3852,7 +4179,7 @@ func (x *MemberListRequest) String() string {
 func (*MemberListRequest) ProtoMessage() {}
 
 func (x *MemberListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[44]
+	mi := &file_linkpb_link_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3865,7 +4192,7 @@ func (x *MemberListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberListRequest.ProtoReflect.Descriptor instead.
 func (*MemberListRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{44}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{47}
 }
 
 type MemberAddRequest struct {
@@ -3880,7 +4207,7 @@ type MemberAddRequest struct {
 
 func (x *MemberAddRequest) Reset() {
 	*x = MemberAddRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[45]
+	mi := &file_linkpb_link_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +4219,7 @@ func (x *MemberAddRequest) String() string {
 func (*MemberAddRequest) ProtoMessage() {}
 
 func (x *MemberAddRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[45]
+	mi := &file_linkpb_link_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +4232,7 @@ func (x *MemberAddRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberAddRequest.ProtoReflect.Descriptor instead.
 func (*MemberAddRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{45}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MemberAddRequest) GetName() string {
@@ -3938,7 +4265,7 @@ type MemberRemoveRequest struct {
 
 func (x *MemberRemoveRequest) Reset() {
 	*x = MemberRemoveRequest{}
-	mi := &file_linkpb_link_proto_msgTypes[46]
+	mi := &file_linkpb_link_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3950,7 +4277,7 @@ func (x *MemberRemoveRequest) String() string {
 func (*MemberRemoveRequest) ProtoMessage() {}
 
 func (x *MemberRemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[46]
+	mi := &file_linkpb_link_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3963,7 +4290,7 @@ func (x *MemberRemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberRemoveRequest.ProtoReflect.Descriptor instead.
 func (*MemberRemoveRequest) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{46}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MemberRemoveRequest) GetName() string {
@@ -3982,7 +4309,7 @@ type MemberListResponse struct {
 
 func (x *MemberListResponse) Reset() {
 	*x = MemberListResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[47]
+	mi := &file_linkpb_link_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3994,7 +4321,7 @@ func (x *MemberListResponse) String() string {
 func (*MemberListResponse) ProtoMessage() {}
 
 func (x *MemberListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[47]
+	mi := &file_linkpb_link_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4007,7 +4334,7 @@ func (x *MemberListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberListResponse.ProtoReflect.Descriptor instead.
 func (*MemberListResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{47}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *MemberListResponse) GetMembers() []*Member {
@@ -4027,7 +4354,7 @@ type MemberAddResponse struct {
 
 func (x *MemberAddResponse) Reset() {
 	*x = MemberAddResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[48]
+	mi := &file_linkpb_link_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4039,7 +4366,7 @@ func (x *MemberAddResponse) String() string {
 func (*MemberAddResponse) ProtoMessage() {}
 
 func (x *MemberAddResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[48]
+	mi := &file_linkpb_link_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4052,7 +4379,7 @@ func (x *MemberAddResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberAddResponse.ProtoReflect.Descriptor instead.
 func (*MemberAddResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{48}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *MemberAddResponse) GetMembers() []*Member {
@@ -4072,7 +4399,7 @@ type MemberRemoveResponse struct {
 
 func (x *MemberRemoveResponse) Reset() {
 	*x = MemberRemoveResponse{}
-	mi := &file_linkpb_link_proto_msgTypes[49]
+	mi := &file_linkpb_link_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4084,7 +4411,7 @@ func (x *MemberRemoveResponse) String() string {
 func (*MemberRemoveResponse) ProtoMessage() {}
 
 func (x *MemberRemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[49]
+	mi := &file_linkpb_link_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4097,7 +4424,7 @@ func (x *MemberRemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberRemoveResponse.ProtoReflect.Descriptor instead.
 func (*MemberRemoveResponse) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{49}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *MemberRemoveResponse) GetMembers() []*Member {
@@ -4128,7 +4455,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_linkpb_link_proto_msgTypes[50]
+	mi := &file_linkpb_link_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4140,7 +4467,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[50]
+	mi := &file_linkpb_link_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4153,7 +4480,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{50}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Member) GetName() string {
@@ -4222,7 +4549,7 @@ type RefusedDetail struct {
 
 func (x *RefusedDetail) Reset() {
 	*x = RefusedDetail{}
-	mi := &file_linkpb_link_proto_msgTypes[51]
+	mi := &file_linkpb_link_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4234,7 +4561,7 @@ func (x *RefusedDetail) String() string {
 func (*RefusedDetail) ProtoMessage() {}
 
 func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_linkpb_link_proto_msgTypes[51]
+	mi := &file_linkpb_link_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4247,7 +4574,7 @@ func (x *RefusedDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedDetail.ProtoReflect.Descriptor instead.
 func (*RefusedDetail) Descriptor() ([]byte, []int) {
-	return file_linkpb_link_proto_rawDescGZIP(), []int{51}
+	return file_linkpb_link_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RefusedDetail) GetRefused() *Refused {
@@ -4505,7 +4832,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\rBreakResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\"\n" +
 	"\rrides_on_nano\x18\x02 \x01(\x03R\vridesOnNano\"\x0f\n" +
-	"\rStatusRequest\"\xc3\x06\n" +
+	"\rStatusRequest\"\x97\a\n" +
 	"\x0eStatusResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1f\n" +
@@ -4540,7 +4867,41 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"drill_nano\x18\x1b \x01(\x03R\tdrillNano\x12\x1a\n" +
 	"\bfollowed\x18\x1c \x01(\x04R\bfollowed\x12\x1f\n" +
 	"\vbehind_nano\x18\x1d \x01(\x03R\n" +
-	"behindNano\")\n" +
+	"behindNano\x12$\n" +
+	"\x0ewall_unix_nano\x18\x1e \x01(\x03R\fwallUnixNano\x12,\n" +
+	"\x06health\x18\x1f \x01(\v2\x14.pawl.link.v1.HealthR\x06health\"\xaa\x03\n" +
+	"\x06Health\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12!\n" +
+	"\fclock_source\x18\x02 \x01(\tR\vclockSource\x12\x1f\n" +
+	"\vfile_system\x18\x03 \x01(\tR\n" +
+	"fileSystem\x12\x1a\n" +
+	"\binsecure\x18\x04 \x01(\bR\binsecure\x12=\n" +
+	"\fcertificates\x18\x05 \x03(\v2\x19.pawl.link.v1.CertificateR\fcertificates\x12\x16\n" +
+	"\x06alarms\x18\x06 \x03(\tR\x06alarms\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\a \x01(\x03R\tusedBytes\x12\x1d\n" +
+	"\n" +
+	"file_bytes\x18\b \x01(\x03R\tfileBytes\x12\x1f\n" +
+	"\vquota_bytes\x18\t \x01(\x03R\n" +
+	"quotaBytes\x12&\n" +
+	"\x0fdisk_free_bytes\x18\n" +
+	" \x01(\x03R\rdiskFreeBytes\x12\x18\n" +
+	"\ahistory\x18\v \x01(\x03R\ahistory\x124\n" +
+	"\tendpoints\x18\f \x03(\v2\x16.pawl.link.v1.EndpointR\tendpoints\"s\n" +
+	"\vCertificate\x12\x10\n" +
+	"\x03use\x18\x01 \x01(\tR\x03use\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12$\n" +
+	"\x0enot_after_unix\x18\x04 \x01(\x03R\fnotAfterUnix\"\xbf\x01\n" +
+	"\bEndpoint\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\tR\x06failed\x12\x14\n" +
+	"\x05leads\x18\x03 \x01(\bR\x05leads\x12\x18\n" +
+	"\alearner\x18\x04 \x01(\bR\alearner\x12\x18\n" +
+	"\aapplied\x18\x05 \x01(\x04R\aapplied\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\tR\aversion\x12\x1d\n" +
+	"\n" +
+	"file_bytes\x18\a \x01(\x03R\tfileBytes\")\n" +
 	"\fDrillRequest\x12\x19\n" +
 	"\bfor_nano\x18\x01 \x01(\x03R\aforNano\"\x9e\x02\n" +
 	"\rDrillResponse\x12\x1f\n" +
@@ -4641,7 +5002,7 @@ func file_linkpb_link_proto_rawDescGZIP() []byte {
 }
 
 var file_linkpb_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_linkpb_link_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_linkpb_link_proto_goTypes = []any{
 	(Reason)(0),                  // 0: pawl.link.v1.Reason
 	(Grade)(0),                   // 1: pawl.link.v1.Grade
@@ -4686,18 +5047,21 @@ var file_linkpb_link_proto_goTypes = []any{
 	(*BreakResponse)(nil),        // 40: pawl.link.v1.BreakResponse
 	(*StatusRequest)(nil),        // 41: pawl.link.v1.StatusRequest
 	(*StatusResponse)(nil),       // 42: pawl.link.v1.StatusResponse
-	(*DrillRequest)(nil),         // 43: pawl.link.v1.DrillRequest
-	(*DrillResponse)(nil),        // 44: pawl.link.v1.DrillResponse
-	(*DrillLoss)(nil),            // 45: pawl.link.v1.DrillLoss
-	(*DrillRide)(nil),            // 46: pawl.link.v1.DrillRide
-	(*MemberListRequest)(nil),    // 47: pawl.link.v1.MemberListRequest
-	(*MemberAddRequest)(nil),     // 48: pawl.link.v1.MemberAddRequest
-	(*MemberRemoveRequest)(nil),  // 49: pawl.link.v1.MemberRemoveRequest
-	(*MemberListResponse)(nil),   // 50: pawl.link.v1.MemberListResponse
-	(*MemberAddResponse)(nil),    // 51: pawl.link.v1.MemberAddResponse
-	(*MemberRemoveResponse)(nil), // 52: pawl.link.v1.MemberRemoveResponse
-	(*Member)(nil),               // 53: pawl.link.v1.Member
-	(*RefusedDetail)(nil),        // 54: pawl.link.v1.RefusedDetail
+	(*Health)(nil),               // 43: pawl.link.v1.Health
+	(*Certificate)(nil),          // 44: pawl.link.v1.Certificate
+	(*Endpoint)(nil),             // 45: pawl.link.v1.Endpoint
+	(*DrillRequest)(nil),         // 46: pawl.link.v1.DrillRequest
+	(*DrillResponse)(nil),        // 47: pawl.link.v1.DrillResponse
+	(*DrillLoss)(nil),            // 48: pawl.link.v1.DrillLoss
+	(*DrillRide)(nil),            // 49: pawl.link.v1.DrillRide
+	(*MemberListRequest)(nil),    // 50: pawl.link.v1.MemberListRequest
+	(*MemberAddRequest)(nil),     // 51: pawl.link.v1.MemberAddRequest
+	(*MemberRemoveRequest)(nil),  // 52: pawl.link.v1.MemberRemoveRequest
+	(*MemberListResponse)(nil),   // 53: pawl.link.v1.MemberListResponse
+	(*MemberAddResponse)(nil),    // 54: pawl.link.v1.MemberAddResponse
+	(*MemberRemoveResponse)(nil), // 55: pawl.link.v1.MemberRemoveResponse
+	(*Member)(nil),               // 56: pawl.link.v1.Member
+	(*RefusedDetail)(nil),        // 57: pawl.link.v1.RefusedDetail
 }
 var file_linkpb_link_proto_depIdxs = []int32{
 	4,  // 0: pawl.link.v1.ClientMessage.hello:type_name -> pawl.link.v1.Hello
@@ -4728,45 +5092,48 @@ var file_linkpb_link_proto_depIdxs = []int32{
 	37, // 25: pawl.link.v1.ListResponse.locks:type_name -> pawl.link.v1.Lock
 	21, // 26: pawl.link.v1.Lock.holders:type_name -> pawl.link.v1.Holder
 	38, // 27: pawl.link.v1.Lock.waiters:type_name -> pawl.link.v1.Waiter
-	45, // 28: pawl.link.v1.DrillResponse.lost:type_name -> pawl.link.v1.DrillLoss
-	46, // 29: pawl.link.v1.DrillResponse.rides:type_name -> pawl.link.v1.DrillRide
-	53, // 30: pawl.link.v1.MemberListResponse.members:type_name -> pawl.link.v1.Member
-	53, // 31: pawl.link.v1.MemberAddResponse.members:type_name -> pawl.link.v1.Member
-	53, // 32: pawl.link.v1.MemberRemoveResponse.members:type_name -> pawl.link.v1.Member
-	20, // 33: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
-	3,  // 34: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
-	23, // 35: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
-	25, // 36: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
-	27, // 37: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
-	29, // 38: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
-	31, // 39: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
-	33, // 40: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
-	35, // 41: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
-	39, // 42: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
-	41, // 43: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
-	43, // 44: pawl.link.v1.Link.Drill:input_type -> pawl.link.v1.DrillRequest
-	47, // 45: pawl.link.v1.Link.MemberList:input_type -> pawl.link.v1.MemberListRequest
-	48, // 46: pawl.link.v1.Link.MemberAdd:input_type -> pawl.link.v1.MemberAddRequest
-	49, // 47: pawl.link.v1.Link.MemberRemove:input_type -> pawl.link.v1.MemberRemoveRequest
-	10, // 48: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
-	24, // 49: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
-	26, // 50: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
-	28, // 51: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
-	30, // 52: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
-	32, // 53: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
-	34, // 54: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
-	36, // 55: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
-	40, // 56: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
-	42, // 57: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
-	44, // 58: pawl.link.v1.Link.Drill:output_type -> pawl.link.v1.DrillResponse
-	50, // 59: pawl.link.v1.Link.MemberList:output_type -> pawl.link.v1.MemberListResponse
-	51, // 60: pawl.link.v1.Link.MemberAdd:output_type -> pawl.link.v1.MemberAddResponse
-	52, // 61: pawl.link.v1.Link.MemberRemove:output_type -> pawl.link.v1.MemberRemoveResponse
-	48, // [48:62] is the sub-list for method output_type
-	34, // [34:48] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	43, // 28: pawl.link.v1.StatusResponse.health:type_name -> pawl.link.v1.Health
+	44, // 29: pawl.link.v1.Health.certificates:type_name -> pawl.link.v1.Certificate
+	45, // 30: pawl.link.v1.Health.endpoints:type_name -> pawl.link.v1.Endpoint
+	48, // 31: pawl.link.v1.DrillResponse.lost:type_name -> pawl.link.v1.DrillLoss
+	49, // 32: pawl.link.v1.DrillResponse.rides:type_name -> pawl.link.v1.DrillRide
+	56, // 33: pawl.link.v1.MemberListResponse.members:type_name -> pawl.link.v1.Member
+	56, // 34: pawl.link.v1.MemberAddResponse.members:type_name -> pawl.link.v1.Member
+	56, // 35: pawl.link.v1.MemberRemoveResponse.members:type_name -> pawl.link.v1.Member
+	20, // 36: pawl.link.v1.RefusedDetail.refused:type_name -> pawl.link.v1.Refused
+	3,  // 37: pawl.link.v1.Link.Attach:input_type -> pawl.link.v1.ClientMessage
+	23, // 38: pawl.link.v1.Link.OpenSession:input_type -> pawl.link.v1.OpenSessionRequest
+	25, // 39: pawl.link.v1.Link.RenewSession:input_type -> pawl.link.v1.RenewSessionRequest
+	27, // 40: pawl.link.v1.Link.CloseSession:input_type -> pawl.link.v1.CloseSessionRequest
+	29, // 41: pawl.link.v1.Link.Acquire:input_type -> pawl.link.v1.AcquireRequest
+	31, // 42: pawl.link.v1.Link.RenewLease:input_type -> pawl.link.v1.RenewLeaseRequest
+	33, // 43: pawl.link.v1.Link.Release:input_type -> pawl.link.v1.ReleaseRequest
+	35, // 44: pawl.link.v1.Link.List:input_type -> pawl.link.v1.ListRequest
+	39, // 45: pawl.link.v1.Link.Break:input_type -> pawl.link.v1.BreakRequest
+	41, // 46: pawl.link.v1.Link.Status:input_type -> pawl.link.v1.StatusRequest
+	46, // 47: pawl.link.v1.Link.Drill:input_type -> pawl.link.v1.DrillRequest
+	50, // 48: pawl.link.v1.Link.MemberList:input_type -> pawl.link.v1.MemberListRequest
+	51, // 49: pawl.link.v1.Link.MemberAdd:input_type -> pawl.link.v1.MemberAddRequest
+	52, // 50: pawl.link.v1.Link.MemberRemove:input_type -> pawl.link.v1.MemberRemoveRequest
+	10, // 51: pawl.link.v1.Link.Attach:output_type -> pawl.link.v1.ServerMessage
+	24, // 52: pawl.link.v1.Link.OpenSession:output_type -> pawl.link.v1.OpenSessionResponse
+	26, // 53: pawl.link.v1.Link.RenewSession:output_type -> pawl.link.v1.RenewSessionResponse
+	28, // 54: pawl.link.v1.Link.CloseSession:output_type -> pawl.link.v1.CloseSessionResponse
+	30, // 55: pawl.link.v1.Link.Acquire:output_type -> pawl.link.v1.AcquireResponse
+	32, // 56: pawl.link.v1.Link.RenewLease:output_type -> pawl.link.v1.RenewLeaseResponse
+	34, // 57: pawl.link.v1.Link.Release:output_type -> pawl.link.v1.ReleaseResponse
+	36, // 58: pawl.link.v1.Link.List:output_type -> pawl.link.v1.ListResponse
+	40, // 59: pawl.link.v1.Link.Break:output_type -> pawl.link.v1.BreakResponse
+	42, // 60: pawl.link.v1.Link.Status:output_type -> pawl.link.v1.StatusResponse
+	47, // 61: pawl.link.v1.Link.Drill:output_type -> pawl.link.v1.DrillResponse
+	53, // 62: pawl.link.v1.Link.MemberList:output_type -> pawl.link.v1.MemberListResponse
+	54, // 63: pawl.link.v1.Link.MemberAdd:output_type -> pawl.link.v1.MemberAddResponse
+	55, // 64: pawl.link.v1.Link.MemberRemove:output_type -> pawl.link.v1.MemberRemoveResponse
+	51, // [51:65] is the sub-list for method output_type
+	37, // [37:51] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_linkpb_link_proto_init() }
@@ -4792,7 +5159,7 @@ func file_linkpb_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linkpb_link_proto_rawDesc), len(file_linkpb_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   52,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

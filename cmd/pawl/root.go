@@ -24,6 +24,7 @@ var otherWords = map[string][]string{
 	"ls":      {"list", "locks"},
 	"show":    {"get", "who", "info"},
 	"break":   {"steal", "kick"},
+	"doctor":  {"check", "health", "diagnose"},
 	"serve":   {"server", "start", "daemon"},
 	"run":     {"exec", "with"},
 }
@@ -61,7 +62,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 	}
 	in(groupStart, newDemo(), newServe())
 	in(groupHold, newRun(), newElect(), newAcquire(), newRenew(), newRelease())
-	in(groupOperate, newLs(), newShow(), newLeader(), newBreak(), newStatus(), newMember(), newLog(), newTrace(), newDrill(), newGuard())
+	in(groupOperate, newLs(), newShow(), newLeader(), newBreak(), newStatus(), newDoctor(), newMember(), newLog(), newTrace(), newDrill(), newGuard())
 	in(groupOther, newAuth(), newVersion())
 	root.AddCommand(newDemoWorker())
 	root.SetHelpCommandGroupID(groupOther)

@@ -218,7 +218,7 @@ func (v *serveFlags) validate(cmd *cobra.Command) error {
 	if v.o.Quorum.Node != "" {
 		v.o.Store = server.StoreQuorum
 	}
-	v.o.Version, v.o.Released = versionText(), released
+	v.o.Version, v.o.Released, v.o.Insecure = versionText(), released, v.insecure
 	v.o.Clock = clock.System()
 	v.o.Logger = newLogger(cmd.ErrOrStderr(), v.logFormat.Value, v.logLevel.Value)
 	service := os.Getenv("NOTIFY_SOCKET")

@@ -97,11 +97,8 @@ func (p *peerFlags) parse(cmd *cobra.Command, insecure bool) ([]etcdstore.Peer, 
 		}
 		peers = append(peers, etcdstore.Peer{Name: name, URL: at})
 	}
-	switch n := len(peers); {
-	case n > etcdstore.MembersMax:
+	if n := len(peers); n > etcdstore.MembersMax {
 		return nil, exit.Usage(cmd, "--peers has %d names; expected 3, 5 or %d: every write waits for a majority of them", n, etcdstore.MembersMax)
-	case n%2 == 0:
-		return nil, exit.Usage(cmd, "--peers has %d names; expected an odd number: %d stand the loss of no more servers than %d do, and one more can fail", n, n, n-1)
 	}
 	return peers, nil
 }

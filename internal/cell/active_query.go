@@ -62,14 +62,22 @@ func (c *Cell) queryActive(ctx context.Context) (store.Node, error) {
 	})
 }
 
-// pollActive reports the active server once per pace until ctx ends. What the
-// store does not say is not reported.
+// pollActive reports the active server once per pace until ctx ends. When the store has
+// said nothing for ActiveTTL, none is known: the one that was active has heard nothing
+// either, and has ended its tenure.
 func (c *Cell) pollActive(ctx context.Context, pace time.Duration, tell func(active store.Node)) {
 	t := c.o.Clock.NewTimer()
 	defer t.Stop()
-	for {
-		if n, err := c.queryActive(ctx); err == nil && ctx.Err() == nil {
+	for heard := c.o.Clock.Now(); ; {
+		n, err := c.queryActive(ctx)
+		now := c.o.Clock.Now()
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			heard = now
 			tell(n)
+		case now.Longer(heard) >= c.o.ActiveTTL:
+			tell(store.Node{})
 		}
 		t.Reset(pace)
 		select {

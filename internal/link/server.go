@@ -52,6 +52,9 @@ type Options struct {
 	Audit access.AuditLog
 	// Roster of the members where the store has some; nil: it has none.
 	Roster service.Roster
+	// Health tells what the server knows of its machine and of its part of the store;
+	// nil: nothing.
+	Health func() *linkpb.Health
 }
 
 // Server serves one cell over gRPC.

@@ -141,6 +141,10 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 	if err != nil {
 		return nil, s.failed(err)
 	}
+	var health *linkpb.Health
+	if s.o.Health != nil && !st.Partial {
+		health = s.o.Health()
+	}
 	return &linkpb.StatusResponse{
 		Cell:             st.Cell,
 		Epoch:            st.Epoch,
@@ -170,6 +174,8 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		DrillNano:        int64(st.Drill),
 		Followed:         st.Followed,
 		BehindNano:       int64(st.Behind),
+		WallUnixNano:     s.o.Clock.Wall().UnixNano(),
+		Health:           health,
 	}, nil
 }
 

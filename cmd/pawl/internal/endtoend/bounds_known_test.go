@@ -56,6 +56,7 @@ var inside = map[string]string{
 	"client.PartingMax":       "the release at the end of a command",
 	"flags.secretMax":         "a file that holds one secret",
 	"client.silentMax":        "one server among several",
+	"client.probeMax":         "one question of pawl doctor",
 	"pawl.messageMax":         "a message of a server, with room for what newer ones say",
 	"session.silentMax":       "one server among several",
 	"session.splitBytesMax":   "bytes of one message of requests",

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/audit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/doctor"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/runner"
@@ -34,6 +35,7 @@ const root = "../../../../"
 var known = map[string]any{
 	"etcdstore.PrefixMax":  etcdstore.PrefixMax,
 	"etcdstore.MembersMax": etcdstore.MembersMax,
+	"doctor.WholeMax":      doctor.WholeMax,
 
 	"bounds.NameMax":        bounds.NameMax,
 	"bounds.NamesMax":       bounds.NamesMax,

@@ -81,6 +81,8 @@ type External struct {
 	full atomic.Bool
 	// usage as it was looked at last.
 	usage atomic.Pointer[store.Usage]
+	// surveyed is how each member answered then.
+	surveyed atomic.Pointer[[]EndpointHealth]
 }
 
 var _ store.Store = (*External)(nil)

@@ -213,8 +213,12 @@ const forming = "forming"
 // was killed before that left behind is not one.
 func Formed(dir string) (bool, error) {
 	f := folder{dir: dir}
-	if half, err := f.has(recovering); err != nil || half {
-		return false, errors.Join(err, fmt.Errorf("%w: a recovery of %s was interrupted; run \"pawl member recover\" again", store.ErrDamaged, dir))
+	half, err := f.has(recovering)
+	if err != nil {
+		return false, err
+	}
+	if half {
+		return false, fmt.Errorf("%w: a recovery of %s was interrupted; run \"pawl member recover\" again", store.ErrDamaged, dir)
 	}
 	switch _, err := os.Stat(f.path(forming)); {
 	case err == nil:
@@ -222,7 +226,7 @@ func Formed(dir string) (bool, error) {
 	case !errors.Is(err, os.ErrNotExist):
 		return false, fmt.Errorf("look into the data folder: %w", err)
 	}
-	_, err := os.Stat(f.path("etcd"))
+	_, err = os.Stat(f.path("etcd"))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

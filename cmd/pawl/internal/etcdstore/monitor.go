@@ -170,15 +170,17 @@ func (l *monitor) keep(now clock.Reading) {
 
 // checkSize sees how full the cluster is.
 func (l *monitor) checkSize(ctx context.Context) {
-	u := l.survey(ctx)
+	u, each := l.survey(ctx)
+	l.surveyed.Store(&each)
 	u.History, u.Warning = l.past.kept, l.past.warning
 	l.usage.Store(&u)
 }
 
 // survey asks every member how it is, prefers the leader, and tells how full
 // the fullest is. What nobody tells, or not to this user, is unknown.
-func (m *members) survey(ctx context.Context) (u store.Usage) {
+func (m *members) survey(ctx context.Context) (u store.Usage, each []EndpointHealth) {
 	answers := make([]*pb.StatusResponse, len(m.all))
+	each = make([]EndpointHealth, len(m.all))
 	var asked sync.WaitGroup
 	for i, one := range m.all {
 		asked.Go(func() {
@@ -186,6 +188,7 @@ func (m *members) survey(ctx context.Context) (u store.Usage) {
 				return to.care.Status(ctx, &pb.StatusRequest{})
 			}
 			res, token, err := once(ctx, m, one, m.patience, send)
+			each[i] = endpointHealth(one.address, res, err)
 			if err == nil {
 				answers[i] = res
 			} else {
@@ -203,5 +206,5 @@ func (m *members) survey(ctx context.Context) (u store.Usage) {
 			m.current.Store(int64(i))
 		}
 	}
-	return u
+	return u, each
 }

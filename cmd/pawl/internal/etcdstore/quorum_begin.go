@@ -162,14 +162,14 @@ func (q *Quorum) refused(d founding.Decision) error {
 		return fmt.Errorf("%w: %s; to let it join as a new one: pawl member add %s=%s, and start it on an empty folder", store.ErrRolledBack, d.Why, name, url)
 	case founding.Foreign:
 		return fmt.Errorf("%w: %s; expected the folder of this member, or an empty one", store.ErrRolledBack, d.Why)
-	case founding.Disagree:
+	case founding.Disagree, founding.Even:
 		return fmt.Errorf("%w: %s", ErrPeers, d.Why)
 	}
 	return fmt.Errorf("%w: %s; %s", store.ErrRolledBack, d.Why, again)
 }
 
 // ErrPeers: the servers of a quorum were not started with what fits together.
-var ErrPeers = errors.New("the peers do not agree")
+var ErrPeers = errors.New("the peers do not fit together")
 
 // launch starts the member on what is in the folder, or on an empty one.
 func (q *Quorum) launch(left string, as func(*embed.Config)) error {

@@ -32,6 +32,8 @@ type opened struct {
 	close  func() error
 	// roster of the members; nil: the store has none.
 	roster service.Roster
+	// health of the store; nil: there is nothing to tell.
+	health func() etcdstore.Health
 }
 
 // Etcd says how a cluster that others run is reached. Endpoints and Prefix are
@@ -77,7 +79,7 @@ func openQuorum(ctx context.Context, o *Options, peers net.Listener) (*opened, e
 	if err != nil {
 		return nil, err
 	}
-	return &opened{store: q, node: q.NodeID(), failed: q.Done, err: q.Err, close: q.Close, roster: roster{q}}, nil
+	return &opened{store: q, node: q.NodeID(), failed: q.Done, err: q.Err, close: q.Close, roster: roster{q}, health: q.Health}, nil
 }
 
 // openOwn opens a store that nobody else can reach. For a fresh cell it draws
@@ -110,7 +112,7 @@ func openOwn(ctx context.Context, o *Options) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close}, nil
+	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close, health: e.Health}, nil
 }
 
 // openExternal opens a cell in somebody's etcd. With a clock that cannot be
@@ -129,7 +131,7 @@ func openExternal(ctx context.Context, o *Options) (*opened, error) {
 			return nil, errors.Join(wrong, err, e.Close())
 		}
 	}
-	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close}, nil
+	return &opened{store: e, node: e.NodeID(), failed: e.Done, err: e.Err, close: e.Close, health: e.Health}, nil
 }
 
 // isFresh reports whether there is no cell yet: no member in the data folder

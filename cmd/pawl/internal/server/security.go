@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/audit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/authfile"
 	"github.com/pawlproject/pawl/internal/access"
@@ -18,7 +19,6 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/link"
 	"github.com/pawlproject/pawl/internal/locktable"
-	"github.com/pawlproject/pawl/internal/service"
 )
 
 // Security configures admission, identities and the audit log. The
@@ -188,8 +188,9 @@ func (s *security) close() error {
 }
 
 // newLink returns the link's front of a cell.
-func (s *security) newLink(c *cell.Cell, o Options, members service.Roster) *link.Server {
+func (s *security) newLink(c *cell.Cell, o Options, st *opened) *link.Server {
 	return link.New(c, link.Options{
-		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Store: o.Store, Gate: s.gate, Audit: s.auditLog(), Roster: members,
+		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Store: o.Store, Gate: s.gate, Audit: s.auditLog(), Roster: st.roster,
+		Health: func() *linkpb.Health { return healthOf(o, st) },
 	})
 }

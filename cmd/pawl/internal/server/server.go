@@ -50,6 +50,8 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 	Security Security
+	// Insecure: addresses that others can reach need neither TLS nor authentication.
+	Insecure bool
 	// Begun and Ending, where set, are called once the server answers on its
 	// addresses, and when it begins to stop.
 	Begun, Ending func()
@@ -115,7 +117,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	still := make(chan struct{})
 	defer close(still)
 	go guarded.follow(still)
-	fronts, err := doors.serve(c, o, guarded, st.roster)
+	fronts, err := doors.serve(c, o, guarded, st)
 	if err != nil {
 		stop(nil)
 		return errors.Join(err, <-ended)
@@ -212,10 +214,10 @@ func addressOf(l net.Listener) string {
 
 // serve lets requests in. The channel delivers when one of the doors closes by
 // itself.
-func (d *listeners) serve(c *cell.Cell, o Options, s *security, members service.Roster) (<-chan error, error) {
+func (d *listeners) serve(c *cell.Cell, o Options, s *security, st *opened) (<-chan error, error) {
 	closed := make(chan error, 3)
 	if d.link != nil {
-		l := s.newLink(c, o, members)
+		l := s.newLink(c, o, st)
 		d.grpc = grpc.NewServer(s.grpcOptions(l)...)
 		l.Register(d.grpc)
 		go func() {

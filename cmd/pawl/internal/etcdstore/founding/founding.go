@@ -78,6 +78,8 @@ const (
 	Foreign Reason = "foreign"
 	// Disagree: a peer was started with another first name.
 	Disagree Reason = "disagree"
+	// Even: an even number of servers would found the cluster.
+	Even Reason = "even"
 )
 
 // Decision is what to do, and why.
@@ -145,7 +147,11 @@ func decideServed(self Self, peers []Peer) Decision {
 
 func decideEmpty(self Self, peers []Peer) Decision {
 	var by, disagree, silent, busy []string
+	known := []string{self.Name}
 	for _, p := range peers {
+		if p.Known {
+			known = append(known, p.Name)
+		}
 		switch {
 		case !p.Silent && (p.State == Member || p.State == Founding):
 			by = append(by, p.Name)
@@ -172,6 +178,12 @@ func decideEmpty(self Self, peers []Peer) Decision {
 		return Decision{Do: Wait, Of: silent, Why: fmt.Sprintf("%s may hold the cluster already: this server founds it only when every peer answers that its folder is empty", list(silent))}
 	case len(busy) > 0:
 		return Decision{Do: Wait, Of: busy, Why: fmt.Sprintf("%s not empty, and may hold the cluster", are(busy))}
+	case len(known)%2 == 0:
+		n := len(known)
+		return Decision{
+			Do: Refuse, Reason: Even, Of: known,
+			Why: fmt.Sprintf("--peers has %d names, and no member answers that this server could join; to found a cluster an odd number is expected: %d stand the loss of no more servers than %d do, and one more can fail", n, n, n-1),
+		}
 	}
 	return Decision{Do: Found}
 }

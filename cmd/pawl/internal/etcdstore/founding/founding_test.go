@@ -33,7 +33,10 @@ func TestDecide(t *testing.T) {
 		{"another joins while the first one founds", n2, []Peer{at("n1", Founding, 7), empty("n3")}, Join, "", "n1"},
 		{"another waits for the first", n2, []Peer{empty("n1"), empty("n3")}, Wait, "", "n1"},
 		{"another waits for the first, though it is silent", n2, []Peer{silent("n1"), empty("n3")}, Wait, "", "n1"},
-		{"another does not wait for what is not among its names", n1, []Peer{empty("n2"), {Name: "n9", Silent: true}}, Found, "", ""},
+		{"another does not wait for what is not among its names", n1, []Peer{empty("n2"), empty("n3"), {Name: "n9", Silent: true}}, Found, "", ""},
+		{"two found no cluster", n1, []Peer{empty("n2")}, Refuse, Even, "n1, n2"},
+		{"one of two joins what is there", n1, []Peer{at("n2", Member, 7)}, Join, "", "n2"},
+		{"one of two waits while nobody answers", n1, []Peer{silent("n2")}, Wait, "", "n2"},
 		{"two that each are the first of their list", n1, []Peer{{Name: "n2", Known: true, State: Empty, First: "n2"}}, Refuse, Disagree, "n2 (n2)"},
 		{"a list in another order does not matter once there is a cluster", n2, []Peer{{Name: "n1", Known: true, State: Member, First: "n3", Cluster: 7}}, Join, "", "n1"},
 
