@@ -25,6 +25,7 @@ type settings struct {
 	duration   time.Duration
 	seed       uint64
 	pawl, etcd string
+	keep       bool   // the folder
 	folder     string // for data and logs; the process outside makes and removes it
 }
 
@@ -43,6 +44,7 @@ func parse(args []string) (settings, error) {
 	f.Uint64Var(&s.seed, "seed", 0, "of the schedule of faults; 0: any")
 	f.StringVar(&s.pawl, "pawl", ".bin/pawl", "the program")
 	f.StringVar(&s.etcd, "etcd", ".bin/etcd-3.7", "etcd, for the store etcd")
+	f.BoolVar(&s.keep, "keep", false, "keep logs and records also when nothing is wrong")
 	f.StringVar(&s.folder, "folder", "", "used by torture itself")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -108,6 +110,10 @@ func outside(ctx context.Context, s settings, out io.Writer) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%w; kept: %s", err, s.folder)
+			return
+		}
+		if s.keep {
+			fmt.Fprintln(os.Stderr, "kept:", s.folder)
 			return
 		}
 		err = os.RemoveAll(s.folder)
