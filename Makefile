@@ -9,6 +9,7 @@ SEED ?= 1
 BENCH ?= 30
 RUNS ?= 1000
 DURATION ?= 10m
+STORE ?= quorum
 
 # How often a repeating test repeats at most (0: its full count).
 ifdef REPS
@@ -106,6 +107,15 @@ soak: ## every test with its full count of repetitions
 .PHONY: soak-kill
 soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 	@go run ./test/soak -pawl .bin/pawl -kills $(KILLS)
+
+.PHONY: soak-quorum
+soak-quorum: build ## SIGKILL and stop one of three servers under load, KILLS kills (200); prints the pauses
+	@go run ./test/soak -pawl .bin/pawl -servers 3 -kills $(KILLS)
+
+.PHONY: torture
+torture: build .bin/etcd-3.7 ## a cell of three on STORE (quorum, etcd) under partitions, kills, full disks, for DURATION (5m); SEED to repeat one
+	@go build -o .bin/torture ./test/torture
+	@.bin/torture -store $(STORE) -duration $(if $(filter file,$(origin DURATION)),5m,$(DURATION)) -seed $(if $(filter file,$(origin SEED)),0,$(SEED))
 
 .PHONY: etcd-lines
 etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody's etcd, wholly on 3.5, on 3.6 and on 3.7

@@ -81,7 +81,7 @@ func (c *Client) lease(ctx context.Context, call *call) (*Lease, error) {
 			return nil, interrupted(ctx, unavailable(trouble))
 		}
 		if met := call.blockedBy.Load(); met != nil {
-			return nil, interrupted(ctx, *met)
+			return nil, interrupted(ctx, c.stillBlocked(*met))
 		}
 		return nil, interrupted(ctx, nil)
 	}

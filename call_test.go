@@ -54,6 +54,7 @@ func TestCallsDuringCloseAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{
 			machine: session.New(session.Settings{Servers: []string{"a"}, TTL: time.Second}, clock.Reading{}),
+			clock:   clock.System(),
 			ops:     opQueue{ready: make(chan struct{}, 1)}, events: make(chan Event, eventsKept), standing: &standing{},
 		}
 		c.machine.Close(time.Second)

@@ -66,8 +66,11 @@ type Client struct {
 	ops          opQueue
 	streamEvents chan streamEvent
 	streams      sync.WaitGroup
-	// readers look at the marks of guards while leases ride.
+	// readers read the marks of guards while leases ride.
 	readers sync.WaitGroup
+
+	// closeBy is when Close is to return, in the machine's time; it is the loop's.
+	closeBy time.Duration
 
 	events chan Event
 	log    chan Event
@@ -193,7 +196,8 @@ func (c *Client) TryAcquire(ctx context.Context, name string, options ...Acquire
 func (c *Client) Events() <-chan Event { return c.events }
 
 // Close ends the session, which releases all its leases, and returns when all
-// goroutines of the client have ended, after one second at the latest. It returns
+// goroutines of the client have ended, after one second at the latest. One that looks at
+// the mark of a guard that does not heed its context is left behind. Close returns
 // ErrUnavailable if no server answered; the server then ends the session by its TTL.
 // The contexts of leases end first, but Close does not wait for the work under them;
 // [Client.Do] does. Closing twice is allowed.

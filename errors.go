@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/dialerr"
 	"github.com/pawlproject/pawl/internal/session"
 )
@@ -44,30 +45,51 @@ var (
 
 // The ways in which a lease is lost.
 var (
-	errOverdue = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
-	errGone    = fmt.Errorf("%w: the server no longer has it", ErrLost)
-	// errRideOver: its ride-through is over, and no server has answered.
+	errOverdue  = fmt.Errorf("%w: its deadline passed before a renewal was acknowledged", ErrLost)
+	errGone     = fmt.Errorf("%w: the server no longer has it", ErrLost)
 	errRideOver = fmt.Errorf("%w: no server has answered for all of its ride-through", ErrLost)
 )
 
 // overtaken is the end of a lease whose guard says so.
 func overtaken(err error) error { return fmt.Errorf("%w: overtaken: %w", ErrLost, err) }
 
-// blocked says why a request waits, where there is more to say than that it has to, and
-// tells of it when it is claim-only.
+// blocked says why a request waits, as far as is known. Of a name that is claim-only it
+// posts an event, too.
 func (c *Client) blocked(q *call, w *session.Cause) error {
 	if w == nil || w.Kind != session.ClaimOnly {
 		return errorOf(w)
 	}
-	e := &HeldError{ClaimOnly: w.For, message: fmt.Sprintf("closed to acquires that do not claim, for %v, until %s: a lease that rides "+
-		"through outages ended unreleased, and its holder may be going on; with Claim it is granted at once",
-		w.For.Round(time.Second), c.clock.Wall().Add(w.For).UTC().Format(time.RFC3339))}
+	name := ""
 	if names := q.wants.Names; len(names) == 1 {
-		e.Name = names[0]
-		e.message = strconv.Quote(e.Name) + " is " + e.message
+		name = names[0]
 	}
+	e := c.claimOnly(name, w.For)
 	c.post(Event{Kind: ClaimOnly, Err: e})
 	return e
+}
+
+// claimOnly says for how long a name is claim-only; "": one of several.
+func (c *Client) claimOnly(name string, left time.Duration) *HeldError {
+	e := &HeldError{Name: name, ClaimOnly: left, told: c.clock.Now(), message: fmt.Sprintf("closed to acquires that do not claim, "+
+		"for %v, until %s: a lease that rides through outages ended unreleased, and its holder may be going on; "+
+		"with Claim it is granted at once", left.Round(time.Second), c.clock.Wall().Add(left).UTC().Format(time.RFC3339))}
+	if name != "" {
+		e.message = strconv.Quote(name) + " is " + e.message
+	}
+	return e
+}
+
+// stillBlocked is what keeps a call of what was told before; nil: nothing by now.
+func (c *Client) stillBlocked(told error) error {
+	e, claimOnly := told.(*HeldError)
+	if !claimOnly {
+		return told
+	}
+	left := e.ClaimOnly - c.clock.Now().Longer(e.told)
+	if left <= 0 {
+		return nil
+	}
+	return c.claimOnly(e.Name, left)
 }
 
 var (
@@ -129,8 +151,8 @@ func errorOf(w *session.Cause) error {
 }
 
 // HeldError says who holds a name; it matches ErrHeld. It shows the state when the
-// server answered. Token is 0 when the name is not held but others wait for it, a
-// lock-delay keeps it closed, or it is closed to acquires that do not claim.
+// server answered. Token is 0 when the name is not held, but others wait for it or it is
+// closed: by a lock-delay, or to acquires that do not claim.
 type HeldError struct {
 	// Name is what could not be had: the first, where several were asked for.
 	Name string
@@ -147,6 +169,8 @@ type HeldError struct {
 	// where the service has outages meanwhile. 0: that is not what keeps it.
 	ClaimOnly time.Duration
 
+	// told is when a waiter was told of ClaimOnly.
+	told    clock.Reading
 	message string
 }
 

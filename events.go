@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// EventKind says what happened to a client's session.
+// EventKind says what happened to a client's session, or to an acquire of it.
 type EventKind uint8
 
 const (
@@ -48,7 +48,7 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %d", uint8(k))
 }
 
-// Event tells of a change of a client's session.
+// Event tells what happened to a client's session, or to an acquire of it.
 type Event struct {
 	Kind EventKind
 	// Remaining is the time until the local deadline, 0 when Lost or Riding.

@@ -25,7 +25,7 @@ type Lease struct {
 	client   *Client
 	claims   []guard.Claimer
 	riding   atomic.Bool
-	// stopReading ends the looks at the guards' marks; nil: there are none. It is the
+	// stopReading stops the readers of the guards' marks; nil: there are none. It is the
 	// loop's.
 	stopReading context.CancelFunc
 

@@ -135,6 +135,9 @@ func (c *Client) perform(o op) {
 	m := c.machine
 	switch {
 	case o.close != 0:
+		if _, now := m.Now(); c.closeBy == 0 {
+			c.closeBy = now + o.close
+		}
 		m.Close(o.close)
 	case o.overtaken != nil:
 		m.Overtaken(o.overtaken.of, o.guardErr)
@@ -261,10 +264,31 @@ func (c *Client) end() {
 	}
 	c.carryOut()
 	c.streams.Wait()
-	c.readers.Wait()
+	c.waitReaders()
 	close(c.events)
 	if c.log != nil {
 		close(c.log)
+	}
+}
+
+// partReaders is the least time that those who look at marks have to end.
+const partReaders = 20 * time.Millisecond
+
+// waitReaders waits for those who look at marks. Their contexts have ended, but a guard is
+// somebody else's code, and may not heed that.
+func (c *Client) waitReaders() {
+	over := make(chan struct{})
+	go func() {
+		c.readers.Wait()
+		close(over)
+	}()
+	timer := c.clock.NewTimer()
+	defer timer.Stop()
+	_, now := c.machine.Now()
+	timer.Reset(max(c.closeBy-now, partReaders))
+	select {
+	case <-over:
+	case <-timer.C():
 	}
 }
 

@@ -3,39 +3,41 @@ package pawl
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/bounds"
+	"github.com/pawlproject/pawl/internal/session"
 )
 
 // RideThrough lets the lease outlive an outage of the service. For want of an answer it
-// does not end at its deadline, but rides on, for at most max after the sending of the
-// last acknowledged renewal: more than 0, at most 24 h. The acquire must claim ([Claim],
-// or [Claims]); it is for one name, exclusive or one of [Slots].
+// does not end at its deadline, but rides, until maximum after the sending of the last
+// acknowledged renewal. maximum is more than 0 and at most 24 h. The acquire must claim
+// ([Claim], or [Claims]); it is for one name, exclusive or one of [Slots].
 //
-// What it does not give: what goes through no guard may happen twice. A mail, a charge, a
-// read that is shown to somebody: while a lease rides a successor may be at work already,
-// and only the guard tells this holder.
+// What goes through no guard may happen twice: a mail, a charge, a read that is shown to
+// somebody. While a lease rides a successor may be at work already, and only the guard
+// tells this holder.
 //
 // While it rides, [Lease.Context] lives on, [Lease.Remaining] is 0, [Lease.Check] returns
 // ErrUnavailable and [Lease.Release] waits for 2 s at most. The client asks for a server
 // every quarter of the TTL, and reads the marks of the guards of Claim that are
 // [guard.Seer] at once and every sixth of the TTL. The lease goes on under its token when
 // a server answers that still has it. It ends with ErrLost when a server no longer has it,
-// when [Lease.Overtaken] is told so by a guard's error, when a mark is higher or of another
-// cell, and when max is over. A guard that gives no answer ends no ride.
+// when [Lease.Overtaken] is told of a guard's refusal, when a mark is higher or of another
+// cell, and when maximum is over. A guard that gives no answer ends no ride.
 //
-// It is safe at what the guards protect, since the service lets nobody follow who does
-// not claim: after the lease has ended unreleased the name is closed to acquires without
-// a claim for max. Those that claim are granted at once.
+// What the guards protect is safe, since every successor claims: after the lease has ended
+// unreleased, the name is closed for maximum to acquires that do not claim. Those that
+// claim are granted at once.
 func RideThrough(maximum time.Duration) AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.RideThrough, s.rides = maximum, true }}
 }
 
-// Claims says that the caller claims its guards by itself before it reads what it acts on,
-// or acts: as in the transaction in which it works. [Claim] implies it. The service shows
-// it as the lease's grade, and takes the caller's word.
+// Claims says that the caller claims its guards by itself, before it acts and before it
+// reads what it acts on: in the transaction in which it works, for instance. [Claim] implies
+// it. The service takes the caller's word, and shows it as the lease's grade.
 func Claims() AcquireOption {
 	return AcquireOption{func(s *acquireSettings) { s.Claims = true }}
 }
@@ -69,8 +71,8 @@ func (l *Lease) mostLeft() time.Duration {
 // to another cell ([guard.ErrForeign]). The lease then ends with ErrLost. Errors of other
 // resources, or of other tokens, end nothing, and neither does [guard.ErrUnknown].
 //
-// [Client.Do] tells the lease what the work returns. Tell it otherwise: while a lease
-// rides there may be nobody else who does.
+// [Client.Do] tells the lease what the work returns. Without Do, call Overtaken: while a
+// lease rides, the guard may be the only one that knows of a successor.
 func (l *Lease) Overtaken(err error) bool {
 	if !l.refutedBy(err) {
 		return false
@@ -81,28 +83,31 @@ func (l *Lease) Overtaken(err error) bool {
 	return true
 }
 
+// refutedBy reports whether a guard's error shows that the lease is over.
 func (l *Lease) refutedBy(err error) bool {
-	var stale *guard.StaleError
-	switch {
-	case errors.Is(err, guard.ErrForeign):
-		return true
-	case !errors.Is(err, guard.ErrStale):
-		return false
-	case !errors.As(err, &stale):
-		return true
+	// What work returns may be made of errors of several resources.
+	switch x := err.(type) {
+	case *guard.StaleError:
+		return errors.Is(x, guard.ErrStale) && l.shows(func(f guard.Fence) bool { return f.Resource == x.Resource && f.Token == x.Shown })
+	case *guard.ForeignError:
+		return l.shows(func(f guard.Fence) bool { return f.Resource == x.Resource && f.Cell == x.Shown })
+	case interface{ Unwrap() error }:
+		return l.refutedBy(x.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(x.Unwrap(), l.refutedBy)
 	}
-	for i := range l.of.Holds {
-		if f := l.of.Holds[i].Fence; f.Resource == stale.Resource && f.Token == stale.Shown {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, guard.ErrForeign) || errors.Is(err, guard.ErrStale)
+}
+
+// shows reports whether a fence of the lease is the one that was refused.
+func (l *Lease) shows(refused func(guard.Fence) bool) bool {
+	return slices.ContainsFunc(l.of.Holds, func(h session.Hold) bool { return refused(h.Fence) })
 }
 
 // markReadMin is the least time that a guard has to show its mark.
 const markReadMin = 2 * time.Second
 
-// beginRide has every guard that shows its mark looked at, until the ride ends.
+// beginRide reads the mark of every guard that shows it, until the ride ends.
 func (l *Lease) beginRide(interval time.Duration) {
 	l.riding.Store(true)
 	ctx, cancel := context.WithCancel(l.ctx)
@@ -122,8 +127,8 @@ func (l *Lease) endRide() {
 	l.riding.Store(false)
 }
 
-// readMarks looks at a guard's mark now and after every interval. An error is no answer:
-// the resource may be part of the outage.
+// readMarks reads a guard's mark now and after every interval. An error is no answer: the
+// resource may be part of the outage.
 func (l *Lease) readMarks(ctx context.Context, seer guard.Seer, interval time.Duration) {
 	timer := l.client.clock.NewTimer()
 	defer timer.Stop()

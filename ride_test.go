@@ -22,8 +22,9 @@ type book struct {
 	state guard.State
 	lines []string
 	// away: it gives no answer.
-	away  bool
-	seens int
+	away bool
+	// reads counts the readings of the mark.
+	reads int
 }
 
 var errAway = errors.New("the resource is away")
@@ -33,7 +34,7 @@ func (b *book) Claim(_ context.Context, f guard.Fence) error { return b.write(f,
 func (b *book) Seen(context.Context, string) (guard.State, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seens++
+	b.reads++
 	if b.away {
 		return guard.State{}, errAway
 	}
@@ -57,13 +58,13 @@ func (b *book) write(f guard.Fence, line string) error {
 	return nil
 }
 
-func (b *book) leave(away bool) {
+func (b *book) setAway(away bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away = away
 }
 
-// ride acquires x with a claim of b, for a ride of an hour.
+// ride acquires x with a claim of b; the lease may ride for an hour.
 func ride(t *testing.T, c *pawl.Client, b *book) *pawl.Lease {
 	t.Helper()
 	return with(t, c, "x", pawl.Claim(b), pawl.RideThrough(time.Hour))
@@ -134,11 +135,11 @@ func TestRiderReadsHigherMark(t *testing.T) {
 		path.Cut()
 		time.Sleep(2 * ttl)
 		// A guard that gives no answer ends no ride.
-		b.leave(true)
+		b.setAway(true)
 		time.Sleep(2 * ttl)
-		b.leave(false)
-		if !rider.Riding() || b.seens < 12 {
-			t.Fatalf("riding %v after %d looks at the mark", rider.Riding(), b.seens)
+		b.setAway(false)
+		if !rider.Riding() || b.reads < 12 {
+			t.Fatalf("riding %v after %d looks at the mark", rider.Riding(), b.reads)
 		}
 		next := with(t, c, "x", pawl.Claim(b))
 		claimed := time.Now()
@@ -175,9 +176,10 @@ func TestOvertakenEndsLease(t *testing.T) {
 		f := l.Fence()
 		for name, err := range map[string]error{
 			"nil": nil, "unknown": guard.ErrUnknown, "another error": errAway,
-			"another resource": &guard.StaleError{Resource: "y", Shown: f.Token, Seen: f.Token + 1, Verdict: guard.Stale},
-			"another token":    &guard.StaleError{Resource: "x", Shown: f.Token - 1, Seen: f.Token, Verdict: guard.Stale},
-			"out of turn":      &guard.StaleError{Resource: "x", Shown: f.Token, Seen: f.Token, Verdict: guard.Duplicate},
+			"another resource":        &guard.StaleError{Resource: "y", Shown: f.Token, Seen: f.Token + 1, Verdict: guard.Stale},
+			"another token":           &guard.StaleError{Resource: "x", Shown: f.Token - 1, Seen: f.Token, Verdict: guard.Stale},
+			"another resource's cell": &guard.ForeignError{Resource: "y", Shown: f.Cell, Seen: "other-1"},
+			"out of turn":             &guard.StaleError{Resource: "x", Shown: f.Token, Seen: f.Token, Verdict: guard.Duplicate},
 		} {
 			if l.Overtaken(err) || l.Context().Err() != nil {
 				t.Errorf("%s: the lease has ended", name)
@@ -187,17 +189,17 @@ func TestOvertakenEndsLease(t *testing.T) {
 		if !l.Overtaken(stale) || l.Context().Err() == nil || !errors.Is(context.Cause(l.Context()), guard.ErrStale) {
 			t.Errorf("told of a stale fence: cause %v", context.Cause(l.Context()))
 		}
-		if !l.Overtaken(guard.ErrForeign) {
+		if !l.Overtaken(&guard.ForeignError{Resource: "x", Shown: f.Cell, Seen: "other-1"}) {
 			t.Error("a foreign fence says nothing")
 		}
-		next := take(t, c, "x") // given back at once
+		next := with(t, c, "x", pawl.Claims()) // it is lost at the server, too
 		if err := next.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
 		err := c.Do(t.Context(), "x", func(ctx context.Context, f guard.Fence) error {
-			f2 := f
-			f2.Token++
-			if err := b.write(f2, ""); err != nil {
+			next := f
+			next.Token++
+			if err := b.write(next, ""); err != nil {
 				return err
 			}
 			return b.write(f, "late")
@@ -244,10 +246,40 @@ func TestRideEndsByItsTime(t *testing.T) {
 		if cause := context.Cause(l.Context()); !errors.Is(cause, pawl.ErrLost) {
 			t.Errorf("cause %v", cause)
 		}
+		// What was sent under it may be on its way: its end is no release.
+		s.Start()
+		other := s.Dial(t, pawl.Options{TTL: ttl})
+		deadline := time.Now().Add(2 * ttl)
+		var held *pawl.HeldError
+		for held == nil || held.ClaimOnly == 0 {
+			if l, err := other.TryAcquire(t.Context(), "x"); !errors.As(err, &held) || time.Now().After(deadline) {
+				t.Fatalf("an acquire that does not claim: %v, %v", l, err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		let(t, with(t, other, "x", pawl.Claim(b)))
 	})
 }
 
-// Closing the client ends a ride, and the looks at the marks.
+// A lease that its guard has refused while servers answer is lost, not released.
+func TestOvertakenLeaseIsNotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		l := ride(t, c, b)
+		if !l.Overtaken(guard.ErrForeign) {
+			t.Fatal("it is not overtaken")
+		}
+		time.Sleep(time.Second)
+		var held *pawl.HeldError
+		if _, err := c.TryAcquire(t.Context(), "x"); !errors.As(err, &held) || held.ClaimOnly < 59*time.Minute || held.Token != 0 {
+			t.Errorf("an acquire that does not claim: %v", err)
+		}
+		let(t, with(t, c, "x", pawl.Claims()))
+	})
+}
+
+// Closing the client ends a ride, and the reading of marks.
 func TestCloseWhileRiding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, b := pawltest.New(t), &book{}
@@ -261,9 +293,9 @@ func TestCloseWhileRiding(t *testing.T) {
 		if !errors.Is(context.Cause(l.Context()), pawl.ErrReleased) {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
-		seens := b.seens
+		reads := b.reads
 		time.Sleep(ttl)
-		if b.seens != seens {
+		if b.reads != reads {
 			t.Error("marks are read on")
 		}
 	})
@@ -325,5 +357,28 @@ func TestRideThroughNeedsClaim(t *testing.T) {
 			}
 			let(t, l)
 		}
+	})
+}
+
+// One that gave up waiting is not told that the name is claim-only when that is over by the
+// time that it was told, and otherwise for how long it still is.
+func TestClaimOnlyIsToldAsLongAsItLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := pawltest.New(t), &book{}
+		c := s.Dial(t, pawl.Options{TTL: ttl})
+		with(t, c, "x", pawl.Claim(b), pawl.RideThrough(time.Minute)).Overtaken(guard.ErrForeign)
+		with(t, c, "x", pawl.Claims())
+		wait := func(most time.Duration) (held *pawl.HeldError) {
+			ctx, cancel := context.WithTimeout(t.Context(), most)
+			defer cancel()
+			if l, err := c.Acquire(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &held) != (most < time.Minute) {
+				t.Errorf("after %v: %v, %v", most, l, err)
+			}
+			return held
+		}
+		if held := wait(20 * time.Second); held != nil && (held.ClaimOnly > 41*time.Second || held.ClaimOnly < 39*time.Second) {
+			t.Errorf("claim-only for %v more", held.ClaimOnly)
+		}
+		wait(2 * time.Minute)
 	})
 }

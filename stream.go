@@ -104,7 +104,7 @@ func (s *stream) run() error {
 	defer conn.Close()
 	link := linkpb.NewLinkClient(conn)
 	for _, id := range s.attempt.Closing {
-		_, err := link.CloseSession(s.ctx, &linkpb.CloseSessionRequest{Session: hex.EncodeToString(id)})
+		_, err := link.CloseSession(s.ctx, &linkpb.CloseSessionRequest{Session: hex.EncodeToString(id), GivenUp: true})
 		// Only a server that could not act on it leaves anything to be given up.
 		if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled || code == codes.DeadlineExceeded {
 			if to := activeLink(err); to != "" {

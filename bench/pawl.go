@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/pawlproject/pawl"
@@ -18,6 +19,8 @@ type pawlServer struct {
 	// link, http and debug are where it listens.
 	link, http, debug string
 	certs             *certs
+	// others are the links of servers that keep the cell with this one.
+	others []string
 	// ttl is that of clients' sessions.
 	ttl time.Duration
 }
@@ -57,7 +60,7 @@ func (s *pawlServer) dial(ctx context.Context, more ...string) (*pawl.Client, er
 	if s.certs != nil {
 		o.TLS = s.certs.client()
 	}
-	return pawl.Dial(ctx, append([]string{s.link}, more...), o)
+	return pawl.Dial(ctx, slices.Concat([]string{s.link}, s.others, more), o)
 }
 
 // answers succeeds when the server serves.

@@ -51,6 +51,12 @@ var rows = []row{
 		[]string{"cluster"},
 	},
 	{
+		"quorum", "a quorum of three pawl servers, and etcd's Mutex on three members",
+		func(p plan) time.Duration { return 15*time.Second + p.lasts(3, 2) },
+		(*full).quorum,
+		[]string{"quorum"},
+	},
+	{
 		"sessions", "many sessions that renew",
 		func(p plan) time.Duration { return 30*time.Second + 2*p.settle + 2*p.steady + p.profiled },
 		(*full).sessions,

@@ -15,7 +15,7 @@ var (
 	// one: Duplicate, Gap, Conflict or Forgotten. The error is a *StaleError.
 	ErrOutOfTurn = errors.New("guard: operation repeated or out of turn")
 	// ErrForeign: the resource is held to the tokens of another cell, with which
-	// this one cannot be compared.
+	// this one cannot be compared. The error is a *ForeignError.
 	ErrForeign = errors.New("guard: fencing token of another cell")
 	// ErrMissing: no token (or, under Once, no key) was shown.
 	ErrMissing = errors.New("guard: no fencing token")
@@ -55,6 +55,22 @@ func (e *StaleError) Is(target error) bool {
 	return target == ErrOutOfTurn
 }
 
+// ForeignError tells which resource refused a fence, and of which cell it is. It matches
+// [ErrForeign].
+type ForeignError struct {
+	Resource string
+	// Shown is the cell of the refused operation, Seen the one that the resource is held
+	// to.
+	Shown, Seen string
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("%v: %q is held to cell %q, shown was cell %q", ErrForeign, e.Resource, e.Seen, e.Shown)
+}
+
+// Is makes errors.Is match ErrForeign.
+func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
+
 // Err turns a verdict on m into the error that every guard returns for it: nil
 // for Pass, Advance and Replay. The state s is the one that was decided on.
 func (v Verdict) Err(resource string, s State, m Mark) error {
@@ -62,7 +78,7 @@ func (v Verdict) Err(resource string, s State, m Mark) error {
 	case Pass, Advance, Replay:
 		return nil
 	case Foreign:
-		return fmt.Errorf("%w: %q is held to cell %q, shown was cell %q", ErrForeign, resource, s.Cell, m.Cell)
+		return &ForeignError{Resource: resource, Shown: m.Cell, Seen: s.Cell}
 	case Missing:
 		return fmt.Errorf("%w for %q", ErrMissing, resource)
 	case Stale, Duplicate, Gap, Conflict, Forgotten:

@@ -770,8 +770,11 @@ func (x *Acquire) GetRideThroughNano() int64 {
 
 // Release names the lease by its token.
 type Release struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Token uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The client has lost the lease, which may ride, and what it sent under it may be on
+	// its way yet: the lease ends as an expired one does.
+	Lost          bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -811,6 +814,13 @@ func (x *Release) GetToken() uint64 {
 		return x.Token
 	}
 	return 0
+}
+
+func (x *Release) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
 }
 
 // Cancel gives up an acquire of this session: a waiter leaves at once, a lease
@@ -1510,11 +1520,14 @@ func (x *Trace) GetSentNano() int64 {
 }
 
 type Granted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
-	Fences        []*Fence               `protobuf:"bytes,2,rep,name=fences,proto3" json:"fences,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Token  uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	Fences []*Fence               `protobuf:"bytes,2,rep,name=fences,proto3" json:"fences,omitempty"`
+	// For how long the server closes the name should a lease that rides end unreleased. A
+	// server that knows of no riders closes nothing: the lease must not ride.
+	RideThroughNano int64 `protobuf:"varint,3,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Granted) Reset() {
@@ -1559,6 +1572,13 @@ func (x *Granted) GetFences() []*Fence {
 		return x.Fences
 	}
 	return nil
+}
+
+func (x *Granted) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
+	}
+	return 0
 }
 
 type Fence struct {
@@ -2199,8 +2219,10 @@ func (x *RenewSessionResponse) GetTtlNano() int64 {
 }
 
 type CloseSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// The client has lost the session, as a drill's report should say.
+	GivenUp       bool `protobuf:"varint,2,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2240,6 +2262,13 @@ func (x *CloseSessionRequest) GetSession() string {
 		return x.Session
 	}
 	return ""
+}
+
+func (x *CloseSessionRequest) GetGivenUp() bool {
+	if x != nil {
+		return x.GivenUp
+	}
+	return false
 }
 
 type CloseSessionResponse struct {
@@ -2446,9 +2475,11 @@ type AcquireResponse struct {
 	// Every name, when there are several.
 	Fences []*Fence `protobuf:"bytes,10,rep,name=fences,proto3" json:"fences,omitempty"`
 	// When it was asked for.
-	Trace         *Trace `protobuf:"bytes,11,opt,name=trace,proto3" json:"trace,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trace *Trace `protobuf:"bytes,11,opt,name=trace,proto3" json:"trace,omitempty"`
+	// As in Granted.
+	RideThroughNano int64 `protobuf:"varint,12,opt,name=ride_through_nano,json=rideThroughNano,proto3" json:"ride_through_nano,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AcquireResponse) Reset() {
@@ -2556,6 +2587,13 @@ func (x *AcquireResponse) GetTrace() *Trace {
 		return x.Trace
 	}
 	return nil
+}
+
+func (x *AcquireResponse) GetRideThroughNano() int64 {
+	if x != nil {
+		return x.RideThroughNano
+	}
+	return 0
 }
 
 type RenewLeaseRequest struct {
@@ -3128,8 +3166,8 @@ type BreakResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lease has ended; otherwise its holder was asked to let go.
 	Ended bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
-	// How long the holder may still go on where it cannot be reached, but for a guard that
-	// is claimed with a higher token; 0: not beyond its deadline.
+	// How long the holder may still go on where it cannot be reached, unless a guard is
+	// claimed with a higher token; 0: not beyond its deadline.
 	RidesOnNano   int64 `protobuf:"varint,2,opt,name=rides_on_nano,json=ridesOnNano,proto3" json:"rides_on_nano,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3864,11 +3902,11 @@ type DrillResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How long it lasted.
 	LastedNano int64 `protobuf:"varint,1,opt,name=lasted_nano,json=lastedNano,proto3" json:"lasted_nano,omitempty"`
-	// Sessions that were open when it began, and those of them that did not return within
-	// their TTL, or that their clients had given up.
-	Sessions uint64       `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
-	Lost     []*DrillLoss `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
-	// There are more of them than are listed.
+	// Sessions that were open when it began.
+	Sessions uint64 `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// Those of them that did not return within their TTL, or that their clients gave up.
+	Lost []*DrillLoss `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
+	// How many there are; lost has the first 256.
 	LostCount uint64 `protobuf:"varint,4,opt,name=lost_count,json=lostCount,proto3" json:"lost_count,omitempty"`
 	// Sessions that returned and had leases that rode.
 	Rides      []*DrillRide `protobuf:"bytes,5,rep,name=rides,proto3" json:"rides,omitempty"`
@@ -4601,9 +4639,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\breplaces\x18\t \x01(\x04R\breplaces\x12\x16\n" +
 	"\x06claims\x18\n" +
 	" \x01(\bR\x06claims\x12*\n" +
-	"\x11ride_through_nano\x18\v \x01(\x03R\x0frideThroughNano\"\x1f\n" +
+	"\x11ride_through_nano\x18\v \x01(\x03R\x0frideThroughNano\"3\n" +
 	"\aRelease\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\x04R\x05token\" \n" +
+	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x12\n" +
+	"\x04lost\x18\x02 \x01(\bR\x04lost\" \n" +
 	"\x06Cancel\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\x1d\n" +
 	"\x05Check\x12\x14\n" +
@@ -4661,10 +4700,11 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"landedNano\x12\x1d\n" +
 	"\n" +
 	"final_nano\x18\a \x01(\x03R\tfinalNano\x12\x1b\n" +
-	"\tsent_nano\x18\b \x01(\x03R\bsentNano\"L\n" +
+	"\tsent_nano\x18\b \x01(\x03R\bsentNano\"x\n" +
 	"\aGranted\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12+\n" +
-	"\x06fences\x18\x02 \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\"E\n" +
+	"\x06fences\x18\x02 \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\x12*\n" +
+	"\x11ride_through_nano\x18\x03 \x01(\x03R\x0frideThroughNano\"E\n" +
 	"\x05Fence\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
@@ -4713,9 +4753,10 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
 	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"1\n" +
 	"\x14RenewSessionResponse\x12\x19\n" +
-	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"/\n" +
+	"\bttl_nano\x18\x01 \x01(\x03R\attlNano\"J\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\"\x16\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x19\n" +
+	"\bgiven_up\x18\x02 \x01(\bR\agivenUp\"\x16\n" +
 	"\x14CloseSessionResponse\"\x87\x03\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -4733,7 +4774,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x0flock_delay_nano\x18\v \x01(\x03R\rlockDelayNano\x12\x14\n" +
 	"\x05trace\x18\f \x01(\bR\x05trace\x12\x16\n" +
 	"\x06claims\x18\r \x01(\bR\x06claims\x12*\n" +
-	"\x11ride_through_nano\x18\x0e \x01(\x03R\x0frideThroughNano\"\xbd\x02\n" +
+	"\x11ride_through_nano\x18\x0e \x01(\x03R\x0frideThroughNano\"\xe9\x02\n" +
 	"\x0fAcquireResponse\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -4747,7 +4788,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\x04slot\x18\t \x01(\rR\x04slot\x12+\n" +
 	"\x06fences\x18\n" +
 	" \x03(\v2\x13.pawl.link.v1.FenceR\x06fences\x12)\n" +
-	"\x05trace\x18\v \x01(\v2\x13.pawl.link.v1.TraceR\x05trace\"D\n" +
+	"\x05trace\x18\v \x01(\v2\x13.pawl.link.v1.TraceR\x05trace\x12*\n" +
+	"\x11ride_through_nano\x18\f \x01(\x03R\x0frideThroughNano\"D\n" +
 	"\x11RenewLeaseRequest\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x19\n" +
 	"\bttl_nano\x18\x02 \x01(\x03R\attlNano\"}\n" +

@@ -50,7 +50,7 @@ const (
 	// session, token, grants, mode, slots, request, finished, args, lease,
 	// request_key, salt, label, value, lock_delay_nano, claims, at_unix_nano.
 	Kind_KIND_GRANTED Kind = 9
-	// session, token, finished, at_unix_nano.
+	// session, token, finished, at_unix_nano; forced when the client had lost the lease.
 	Kind_KIND_RELEASED Kind = 10
 	// The holder is asked to let go: token, reason, identity, at_unix_nano.
 	Kind_KIND_BREAKING Kind = 11
@@ -81,7 +81,8 @@ const (
 	// reader that knows of no riders stops here.
 	Kind_KIND_GRANTED_RIDER Kind = 20
 	// A lease that may ride through an outage ended unreleased. The name is closed to
-	// acquires that do not claim: name, left_nano of it, identity of whose lease that was.
+	// acquires that do not claim: name, left_nano of it, identity of whose lease that was,
+	// slots of the name, which it keeps meanwhile.
 	Kind_KIND_NAME_CLAIM_ONLY Kind = 21
 	// That is over: name.
 	Kind_KIND_NAME_CLAIM_ONLY_OVER Kind = 22

@@ -40,8 +40,8 @@ The lease is exclusive, or shared with --shared, or one of some --slots. With
 several names it holds all of them or none, under one token; each has its fence.
 
 With --claims you say that you claim a guard of the resource before you act. With
---ride-through as well you may go on for want of an answer, as docs/http.md has it;
-"pawl run" does that for a command.
+--ride-through as well you may go on without an answer, by the rules in docs/http.md;
+"pawl run" follows them for a command.
 
 Without --wait there is one try. While it waits, the name's queue keeps its
 place; a signal, or the end of the connection, gives the place up at once. Servers
@@ -103,6 +103,9 @@ that cannot be reached are asked again while it waits, for 10s at most.
 			LockDelayNano: int64(mode.LockDelay.Value), Session: session, TtlNano: int64(ttl.Value), WaitNano: int64(wait.Value),
 			Label: label, RequestId: requestID, Claims: mode.Claims, RideThroughNano: int64(mode.RideThrough.Value),
 		})
+		if errors.Is(err, client.ErrNoRider) {
+			return errors.Join(err, letGo(ctx, c, lease))
+		}
 		if err != nil {
 			return err
 		}

@@ -17,9 +17,11 @@ import (
 	"github.com/pawlproject/pawl/internal/bounds"
 )
 
-// ridesOn says what a break does not do.
-const ridesOn = `its holder may go on for up to %v where it cannot be reached; a claim stops it, with the DSN of what it writes to:
-  pawl run %s --claim DSN -- true
+// ridesOn says that a break does not stop a holder that rides, and what does.
+const ridesOn = `its holder may go on for up to %[1]v where it cannot be reached; a claim stops it, with the DSN of what it writes to:
+  pawl run %[2]s --claim DSN -- true
+where it holds slot K of N:
+  pawl run %[2]s --slots N --claims -- pawl guard claim %[2]s --slot K --other-resource --dsn DSN
 for all of that time the name is closed to acquires that do not claim, whether that was done or not
 `
 
@@ -36,8 +38,10 @@ that the lease meant is the one broken, and not the next one.
 With --now the name is free at once. Its holder may act until it notices: then
 two may act, and only a guard at the resource keeps the first one out.
 
-A lease with a ride-through goes on where it cannot be reached, break or not. What
-stops it is a claim under a later lease: pawl run NAME --claim DSN -- true
+A break does not stop the holder of a lease with a ride-through where it cannot be
+reached. A claim under a later lease does: pawl run NAME --claim DSN -- true. Each
+slot has a line of its own in the guard, and only a claim of that one stops it:
+pawl run NAME --slots N --claims -- pawl guard claim NAME --slot K --other-resource
 
 ` + exit.AskHelp,
 		Example: `  pawl break orders/7 --token 1867776000000001 --reason "host is being retired"

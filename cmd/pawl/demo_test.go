@@ -66,9 +66,9 @@ func TestDemoZombie(t *testing.T) {
 		t.Errorf("in the outage: %+v", o)
 	}
 	// What is told of the outage comes in its order.
-	told := []string{"acquired", "wrote", "killed", "rides", "wrote", "started", "goes on", "wrote", "released"}
+	told := []string{"acquired", "wrote", "killed", "rides", "wrote", "started", "resumed", "wrote", "released"}
 	for _, line := range lines[1 : len(lines)-1] {
-		if m := read[struct{ Half, What string }](t, line); len(told) != 0 && m.Half == "outage" && m.What == told[0] {
+		if m := read[struct{ Act, What string }](t, line); len(told) != 0 && m.Act == "outage" && m.What == told[0] {
 			told = told[1:]
 		}
 	}

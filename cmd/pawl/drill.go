@@ -84,15 +84,15 @@ does. The right for it is admin, of all names.
 				return err
 			}
 			if asJSON {
-				return output.JSON(cmd.OutOrStdout(), drillBody(a))
+				return output.JSON(cmd.OutOrStdout(), rest.DrillOf(a))
 			}
-			return printDrill(cmd.OutOrStdout(), drillBody(a))
+			return printDrill(cmd.OutOrStdout(), rest.DrillOf(a))
 		})
 	}
 	return cmd
 }
 
-// reportMax is how long after its outage a drill may take to report.
+// reportMax bounds how long after its outage a drill takes to report.
 const reportMax = cell.RollMax + time.Minute
 
 // holdDrill asks for a drill, once: a second try would begin another.
@@ -106,26 +106,6 @@ func holdDrill(ctx context.Context, c *client.Client, lasts time.Duration) (a *l
 		return err
 	})
 	return a, err
-}
-
-func drillBody(a *linkpb.DrillResponse) rest.DrillBody {
-	b := rest.DrillBody{
-		Lasted: rest.Duration(time.Duration(a.GetLastedNano()).Round(time.Millisecond)), Sessions: int(a.GetSessions()), Returned: int(a.GetReturned()),
-		Lost: []rest.DrillLossBody{}, LostCount: int(a.GetLostCount()),
-		Rides: []rest.DrillRideBody{}, RideCount: int(a.GetRidesCount()), Missing: int(a.GetMissing()),
-	}
-	for _, x := range a.GetLost() {
-		b.Lost = append(b.Lost, rest.DrillLossBody{
-			Holder: x.GetHolder(), Label: x.GetLabel(), Identity: x.GetIdentity(), Leases: int(x.GetLeases()), Names: append([]string{}, x.GetNames()...),
-		})
-	}
-	for _, x := range a.GetRides() {
-		b.Rides = append(b.Rides, rest.DrillRideBody{
-			Holder: x.GetHolder(), Label: x.GetLabel(), Identity: x.GetIdentity(),
-			Rode: rest.Duration(time.Duration(x.GetRodeNano()).Round(time.Millisecond)), Names: append([]string{}, x.GetNames()...),
-		})
-	}
-	return b
 }
 
 func printDrill(w io.Writer, b rest.DrillBody) error {

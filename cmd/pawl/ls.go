@@ -29,7 +29,7 @@ how long: by a lock-delay, or as claim-only, to those that do not claim.
 
 GRADE says, in the holder's own word, what stands between it and the resource when
 it is late: claimed (a guard), delayed (a lock-delay) or advisory (the lease alone).
-"claimed, may ride 1h0m0s" may go on for so long without an answer.
+A holder that is "claimed, may ride 1h0m0s" may go on for that long without an answer.
 
 ` + exit.AskHelp,
 		Example: `  pawl ls

@@ -47,11 +47,11 @@ about 0.6 of the TTL, and when its holder is asked to let go ("pawl break"). A
 command that hangs keeps its lease for as long as it hangs, but for --max-hold.
 
 With --claim DSN, --claim-file or $PAWL_CLAIM run claims the guard of a database
-("pawl guard claim") for the command before it starts, with the same databases and
-codes. --claims says that the command claims by itself before it acts. What claims may
-have --ride-through MAX: when no server answers, the command is not ended but goes on,
-for MAX at most, until a server or the guard says that somebody else has the name. What
-it does that goes through no guard may then happen twice.
+before the command starts, as "pawl guard claim" does. --claims says that the command
+claims by itself before it acts. With one of these and --ride-through MAX the command
+is not ended when no server answers: it goes on for MAX at most, until a server or the
+guard says that the lease is over. What it does that goes through no guard may then
+happen twice.
 
 While it waits for its turn run says for whom, and asks servers that cannot be
 reached again, for 10s at most; -n does not.
@@ -59,9 +59,9 @@ reached again, for 10s at most; -n does not.
 Exit codes: the command's; when signal n ended it, or the wait, run dies of that
 signal, too (a shell shows 128+n); 64 invalid usage, 69 no server reachable, 70 the
 lease was lost, given up as asked or held for --max-hold (whatever the command's
-own), 75 not acquired (or --conflict-exit-code), 77 not allowed, 126 the command cannot be run, 127 there
-is none; when a guard cannot be claimed, that of "pawl guard claim". --status-fd
-tells whose code it is.`,
+own), 75 not acquired (or --conflict-exit-code), 77 not allowed, 126 the command
+cannot be run, 127 there is none; when a guard cannot be claimed, that of "pawl guard
+claim". --status-fd tells whose code it is.`,
 		Example: `  pawl run nightly -- ./report.sh                   wait for the turn
   pawl run nightly -n -E 0 -- ./report.sh           skip it when somebody else is at it
   pawl run gpu --slots 4 -- sh -c 'CUDA_VISIBLE_DEVICES=$((PAWL_SLOT-1)) ./train'

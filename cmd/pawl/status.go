@@ -63,8 +63,7 @@ func roleOf(a *linkpb.StatusResponse) string {
 func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 	number := func(n int64) rest.Number { return rest.Number(max(n, 0)) }
 	return rest.StatusBody{
-		Drill: rest.DrillOf(time.Duration(a.GetDrillNano())),
-		Cell:  a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
+		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
 		ActiveLink: a.GetActiveLink(), ActiveHTTP: a.GetActiveHttp(), ActiveTTL: rest.Duration(a.GetActiveTtlNano()),
 		Counter: rest.Number(a.GetToken()), CounterAhead: rest.Duration(a.GetCounterAheadNano()),
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
@@ -72,8 +71,8 @@ func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 		StoreUsed: number(a.GetStoreUsedBytes()), StoreQuota: number(a.GetStoreQuotaBytes()), DiskFree: number(a.GetDiskFreeBytes()),
 		StoreHistory: number(a.GetStoreHistory()), StoreWarning: a.GetStoreWarning(),
 		Followed: rest.Number(a.GetFollowed()), Behind: rest.Duration(a.GetBehindNano()),
-		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Version: a.GetVersion(),
-		TLS: a.GetTls(), Auth: a.GetAuth(), Partial: a.GetPartial(),
+		Tight: a.GetTight(), RolledBack: a.GetRolledBack(), Drill: rest.DrillLeft(time.Duration(a.GetDrillNano())),
+		Version: a.GetVersion(), TLS: a.GetTls(), Auth: a.GetAuth(), Partial: a.GetPartial(),
 	}
 }
 

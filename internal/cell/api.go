@@ -174,8 +174,8 @@ type Status struct {
 	Token                     guard.Token
 	Ahead                     time.Duration
 	Sessions, Leases, Waiters int
-	// ByGrade parts the leases, Riders counts those that may ride, and ClaimOnly the names
-	// that are closed to acquires that do not claim.
+	// ByGrade counts the leases by grade, Riders those that may ride, and ClaimOnly the
+	// names that are closed to acquires that do not claim.
 	ByGrade           locktable.ByGrade
 	Riders, ClaimOnly int
 	Batch             uint64

@@ -14,8 +14,8 @@ import (
 
 const (
 	// RollMax bounds how long after its outage a drill waits for the sessions that were
-	// open when it began. It waits no longer than the longest of their TTLs, and
-	// rollGrace, in which a server finds that a session's time is up.
+	// open when it began. It waits no longer than the longest of their TTLs. rollGrace
+	// comes on top: in it a server finds that a session's time is up.
 	RollMax   = 5 * time.Minute
 	rollGrace = 5 * time.Second
 	// RollListed bounds the lost sessions, and those whose leases rode, that a drill's
@@ -32,7 +32,7 @@ const (
 //     confirmed, the outage begins.
 //  2. No answer leaves, and no usable time counts: no session expires. Clients' messages
 //     are decided all the same, and answered afterwards.
-//  3. The outage ends, and AwaitRoll: whoever is heard from has returned. The sessions
+//  3. The outage ends, and AwaitRoll: sessions that are heard from have returned. Those
 //     that do not return expire by their TTL, as after any outage.
 //  4. When all have returned or ended, or by EndRoll, the report is written.
 type Drill struct {
@@ -46,9 +46,10 @@ type Drill struct {
 	mu     sync.Mutex
 	report DrillReport
 	// rollOver is closed when the report has everything about sessions, done when the
-	// drill is over; err is then why there is no report.
+	// drill is over.
 	rollOver, done chan struct{}
-	err            error
+	// err is why there is no report, once done is closed.
+	err error
 }
 
 // DrillReport tells who lived through a drill and who did not.
@@ -60,7 +61,8 @@ type DrillReport struct {
 	// was written.
 	Sessions, Returned, Missing int
 	// Lost are the first RollListed of LostCount sessions that did not return within
-	// their TTL, or that their clients had given up when they did; Rides those of RideCount sessions that returned and had been riding.
+	// their TTL, or that their clients gave up. Rides are the first RollListed of RideCount
+	// sessions that returned and had been riding.
 	Lost, Rides          []locktable.RollEntry
 	LostCount, RideCount int
 }
@@ -85,7 +87,7 @@ func (x *Drill) Receive(_ uint64, a locktable.Answer) {
 	}
 }
 
-// Left is how long the outage goes on; 0: it is over, or has not begun.
+// Left is how long the outage goes on; 0: it is over, or has not begun, or x is nil.
 func (x *Drill) Left() time.Duration {
 	if x == nil || !x.outage.Load() {
 		return 0

@@ -17,8 +17,8 @@ type Stats struct {
 	Checked, Left atomic.Uint64
 	// Sessions that were opened, and streams told that theirs has ended.
 	Opened, Closed atomic.Uint64
-	// Rides counts those of which clients told when their sessions returned, and Ridden
-	// how long they lasted together, in nanoseconds.
+	// Rides of which clients told when their sessions returned, and how long those lasted
+	// together, in nanoseconds.
 	Rides, Ridden atomic.Uint64
 	// Batches that landed, the events in them and their bytes.
 	Batches, Events, Bytes atomic.Uint64
@@ -81,7 +81,7 @@ func (s *Stats) count(a locktable.Answer) {
 	case locktable.Attached:
 		s.Opened.Add(1)
 		s.Ridden.Add(uint64(a.Rode))
-		if a.Ride {
+		if a.NewRide {
 			s.Rides.Add(1)
 		}
 	case locktable.Opened:

@@ -26,7 +26,7 @@ func TestStatsCountByKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.CloseSession(t.Context(), id); err != nil {
+		if err := s.CloseSession(t.Context(), id, false); err != nil {
 			t.Fatal(err)
 		}
 		n := s.Stats()

@@ -73,10 +73,10 @@ func (c *Cell) renew(ctx context.Context, r locktable.Renew) (locktable.Renewed,
 	return a.(locktable.Renewed), nil
 }
 
-// CloseSession ends a session and all its leases.
-func (c *Cell) CloseSession(ctx context.Context, session string) error {
+// CloseSession ends a session and all its leases. givenUp: its client has lost it.
+func (c *Cell) CloseSession(ctx context.Context, session string, givenUp bool) error {
 	return c.end(ctx, "session", session, func(ref locktable.Ref, id locktable.ID) locktable.Command {
-		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx), GivenUp: true}
+		return locktable.Close{Ref: ref, Session: id, Identity: callerOf(ctx), GivenUp: givenUp}
 	})
 }
 
@@ -401,7 +401,8 @@ func (t *tenure) detachWaiter(ctx context.Context, x *call) bool {
 	return true
 }
 
-// stillHeld is the answer to a wait that ended: it names the holder.
+// stillHeld is the answer to a wait that ended: it names the holder, and says whether the
+// name is closed to the acquire.
 func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 	no := locktable.Refused{Reason: locktable.Held, Message: "not granted within " + r.Wait.String()}
 	for _, name := range r.Names {
@@ -410,20 +411,24 @@ func (c *Cell) stillHeld(ctx context.Context, r AcquireRequest) error {
 			continue
 		}
 		l := p.Locks[0]
-		claimOnly := l.ClaimOnlyFor > 0 && !r.Claims
-		if len(l.Holders) > 0 {
-			no.Name, no.Holder = name, &l.Holders[0]
+		held, closed := len(l.Holders) > 0, l.ClaimOnlyFor > 0 && !r.Claims
+		if !held && !closed {
+			continue
 		}
-		if claimOnly {
-			no.Name, no.ClaimOnly = name, l.ClaimOnlyFor
+		no.Name = name
+		if held {
+			no.Holder = &l.Holders[0]
+		}
+		if closed {
+			no.ClaimOnly = l.ClaimOnlyFor
+		}
+		switch {
+		case held && closed:
 			no.Message += locktable.AlsoClosed + locktable.ClaimOnlyText(l.ClaimOnlyFor)
-			if no.Holder == nil {
-				no.Message = fmt.Sprintf("not granted within %v: %q is %s", r.Wait, name, locktable.ClaimOnlyText(l.ClaimOnlyFor))
-			}
+		case closed:
+			no.Message += fmt.Sprintf(": %q is %s", name, locktable.ClaimOnlyText(l.ClaimOnlyFor))
 		}
-		if no.Name != "" {
-			break
-		}
+		break
 	}
 	return c.refused(no)
 }

@@ -36,7 +36,7 @@ func (s *Server) RenewSession(ctx context.Context, r *linkpb.RenewSessionRequest
 
 // CloseSession ends it and all its leases.
 func (s *Server) CloseSession(ctx context.Context, r *linkpb.CloseSessionRequest) (*linkpb.CloseSessionResponse, error) {
-	if err := s.service.CloseSession(s.presenting(ctx), r.Session); err != nil {
+	if err := s.service.CloseSession(s.presenting(ctx), r.Session, r.GivenUp); err != nil {
 		return nil, s.failed(err)
 	}
 	return &linkpb.CloseSessionResponse{}, nil
@@ -49,21 +49,20 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		received = s.o.Clock.Now()
 	}
 	l, err := s.service.Acquire(s.presenting(ctx), cell.AcquireRequest{
-		Names:     append([]string{r.Name}, r.Names...),
-		Mode:      wire.Mode(r.Shared, r.Slots),
-		Slots:     r.Slots,
-		Value:     r.Value,
-		LockDelay: time.Duration(r.LockDelayNano),
-		Claims:    r.Claims,
-		Session:   r.Session,
-		TTL:       time.Duration(r.TtlNano),
-		Wait:      time.Duration(r.WaitNano),
-		Label:     r.Label,
-		RequestID: r.RequestId,
-		Traced:    r.Trace,
-		Received:  received,
-
+		Names:       append([]string{r.Name}, r.Names...),
+		Mode:        wire.Mode(r.Shared, r.Slots),
+		Slots:       r.Slots,
+		Value:       r.Value,
+		LockDelay:   time.Duration(r.LockDelayNano),
+		Claims:      r.Claims,
 		RideThrough: time.Duration(r.RideThroughNano),
+		Session:     r.Session,
+		TTL:         time.Duration(r.TtlNano),
+		Wait:        time.Duration(r.WaitNano),
+		Label:       r.Label,
+		RequestID:   r.RequestId,
+		Traced:      r.Trace,
+		Received:    received,
 	})
 	if err != nil {
 		return nil, s.failed(err)
@@ -79,6 +78,8 @@ func (s *Server) Acquire(ctx context.Context, r *linkpb.AcquireRequest) (*linkpb
 		Session:    l.Session,
 		TtlNano:    int64(g.TTL),
 		WaitedNano: int64(g.Waited),
+
+		RideThroughNano: int64(g.RideThrough),
 	}
 	if l.Trace != nil {
 		a.Trace = wire.Trace(*l.Trace, s.o.Clock.Now())
@@ -185,25 +186,7 @@ func (s *Server) Drill(ctx context.Context, r *linkpb.DrillRequest) (*linkpb.Dri
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	a := &linkpb.DrillResponse{
-		LastedNano: int64(report.Lasted),
-		Sessions:   uint64(report.Sessions),
-		LostCount:  uint64(report.LostCount),
-		RidesCount: uint64(report.RideCount),
-		Missing:    uint64(report.Missing),
-		Returned:   uint64(report.Returned),
-	}
-	for _, e := range report.Lost {
-		a.Lost = append(a.Lost, &linkpb.DrillLoss{
-			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, Leases: uint64(e.Leases),
-		})
-	}
-	for _, e := range report.Rides {
-		a.Rides = append(a.Rides, &linkpb.DrillRide{
-			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, RodeNano: int64(e.Rode),
-		})
-	}
-	return a, nil
+	return wire.DrillReport(report), nil
 }
 
 // statusCodes are the gRPC codes of the reasons; the reason itself goes in the

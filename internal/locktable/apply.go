@@ -55,16 +55,16 @@ func (t *Table) apply(e *recordpb.Event) error {
 	case recordpb.Kind_KIND_COUNTER:
 		return t.raise(guard.Token(e.Token))
 	case recordpb.Kind_KIND_NAME_CLOSED:
-		t.applyClosure(e, false, false)
-		return nil
-	case recordpb.Kind_KIND_NAME_OPENED:
-		t.applyClosure(e, false, true)
+		t.applyClosed(e, lockDelay)
 		return nil
 	case recordpb.Kind_KIND_NAME_CLAIM_ONLY:
-		t.applyClosure(e, true, false)
+		t.applyClosed(e, claimOnly)
+		return nil
+	case recordpb.Kind_KIND_NAME_OPENED:
+		t.applyOpened(e, lockDelay)
 		return nil
 	case recordpb.Kind_KIND_NAME_CLAIM_ONLY_OVER:
-		t.applyClosure(e, true, true)
+		t.applyOpened(e, claimOnly)
 		return nil
 	case recordpb.Kind_KIND_OUTCOME:
 		t.charge(e.Identity, usage{ids: 1})
@@ -229,7 +229,7 @@ func extraOf(e *recordpb.Event) *extra {
 func (t *Table) take(l *lease, h hold, slots uint32) error {
 	k := h.lock
 	t.removeEnded(k)
-	if k.idle() {
+	if k.unused() {
 		k.slots = slots
 	}
 	at := len(k.holders)
@@ -252,7 +252,7 @@ func (t *Table) take(l *lease, h hold, slots uint32) error {
 		return fmt.Errorf("fence %d where %d was expected", h.fence, want)
 	}
 	if l.mode != Shared {
-		t.reopen(k, false)
+		t.reopen(k, lockDelay)
 	}
 	k.holders = slices.Insert(k.holders, at, l)
 	return nil
@@ -310,10 +310,10 @@ func (t *Table) drop(l *lease, forced bool) {
 			return
 		}
 		if d := l.extra.delay; d > 0 {
-			t.shut(k, false, s.identity, d)
+			t.shut(k, lockDelay, s.identity, d)
 		}
 		if d := l.extra.ride; d > 0 {
-			t.shut(k, true, s.identity, d)
+			t.shut(k, claimOnly, s.identity, d)
 		}
 	})
 	t.count(l, -1)

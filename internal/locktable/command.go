@@ -77,8 +77,7 @@ type Close struct {
 	Ref      Ref
 	Session  ID
 	Identity string
-	// GivenUp: it comes without a stream, as from a client that has lost the session. A
-	// roll counts it as lost.
+	// GivenUp: its client has lost the session. A roll counts it as lost.
 	GivenUp bool
 }
 
@@ -180,6 +179,8 @@ type Release struct {
 	Lease              ID
 	// Identity of the caller, where the lease is named by its id.
 	Identity string
+	// Lost: the client has lost the lease, which ends as an expired one does.
+	Lost bool
 }
 
 // Observe has a stream told who holds a name, now and at every change, until
@@ -255,10 +256,10 @@ type Attached struct {
 	Lost       []uint64
 	RolledBack bool
 	Session    ID
-	// Rode is for how long leases of the session have been riding, beside what was counted
-	// before; Ride: that is another ride than the one before.
-	Rode time.Duration
-	Ride bool
+	// Rode is how long leases of the session have been riding, less what earlier answers
+	// told of the same ride. NewRide: none of them told of it.
+	Rode    time.Duration
+	NewRide bool
 }
 
 // Opened: the session lives.
@@ -290,6 +291,8 @@ type Granted struct {
 	Salt []byte
 	// Session of the lease.
 	Session ID
+	// RideThrough of the lease; 0: it does not ride.
+	RideThrough time.Duration
 }
 
 // Grant is one name of a lease.

@@ -39,7 +39,7 @@ func (c Acquire) decide(t *Table, now Now, d *Decided) {
 		defer t.serve(now, nil, d, left...)
 	}
 	if !moved {
-		if why, message := t.overLimit(s, c); why != "" {
+		if why, message := t.overLimit(now, s, c); why != "" {
 			d.refuse(c.Ref, c.Number, why, message)
 			return
 		}
@@ -217,7 +217,7 @@ func (t *Table) repeated(now Now, c Acquire, args uint64, d *Decided) bool {
 
 // overLimit says which limit a new lease of the session would pass, or that a name
 // is used otherwise.
-func (t *Table) overLimit(s *session, c Acquire) (why Reason, message string) {
+func (t *Table) overLimit(now Now, s *session, c Acquire) (why Reason, message string) {
 	switch {
 	case s != nil && s.leases.n >= t.limits.LeasesPerSession:
 		return Exhausted, fmt.Sprintf("the session holds %d leases, its limit", s.leases.n)
@@ -256,7 +256,13 @@ func (t *Table) overLimit(s *session, c Acquire) (why Reason, message string) {
 		return Exhausted, why
 	}
 	for _, name := range c.Names {
-		if l := t.locks[name]; l != nil && !l.idle() && l.slots != c.Slots {
+		l := t.locks[name]
+		switch {
+		case l == nil || l.unused() || l.slots == c.Slots:
+		case l.idle():
+			return Conflict, fmt.Sprintf("%q was used as %s by a lease that rides through outages, whose holder may be going on, "+
+				"and was asked for as %s; that is possible in %v", name, use(l.slots), use(c.Slots), inWords(l.claimOnly.remains(now)))
+		default:
 			return Conflict, fmt.Sprintf("%q is used as %s, and was asked for as %s", name, use(l.slots), use(c.Slots))
 		}
 	}
@@ -300,7 +306,7 @@ func (t *Table) held(now Now, w *waiter) Refused {
 				r.Message += AlsoClosed + ClaimOnlyText(r.ClaimOnly)
 			}
 			return r
-		case l.bars(&w.acquire):
+		case l.closedTo(&w.acquire):
 			r := Refused{Reason: Held, Name: l.name, Message: l.closedMessage(now, &w.acquire)}
 			if !w.acquire.Claims {
 				r.ClaimOnly = l.claimOnly.remains(now)
@@ -372,7 +378,11 @@ func (c Release) decide(t *Table, now Now, d *Decided) {
 	if !l.session.own {
 		t.touch(now, l.session, d)
 	}
-	t.release(now, l, d)
+	if c.Lost {
+		t.conclude(now, l, &recordpb.Event{Kind: recordpb.Kind_KIND_RELEASED, Forced: true}, d)
+	} else {
+		t.release(now, l, d)
+	}
 	d.reply(c.Ref, c.Number, Done{Of: AskedRelease})
 }
 

@@ -81,10 +81,10 @@ func (c Attach) decide(t *Table, now Now, d *Decided) {
 	s.stream, s.generation, s.asked = c.Ref, c.Generation, 0
 	t.roll.rides(now, s, c.Riding)
 	t.touchFor(now, s, c.TTL, d)
-	rode, ride := t.rode(s, c.Riding)
+	rode, newRide := t.rode(s, c.Riding)
 	have, lost := t.part(s, c.Held)
 	t.keep(now, s, have, c, d)
-	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled, Session: s.id, Rode: rode, Ride: ride})
+	d.reply(c.Ref, 0, Attached{TTL: s.promise(), Lost: lost, RolledBack: rolled, Session: s.id, Rode: rode, NewRide: newRide})
 	for l := s.leases.head; l != nil; l = l.next {
 		if l.breaking != nil {
 			d.reply(c.Ref, 0, Notice{Token: l.token, Reason: l.breaking.reason})

@@ -37,7 +37,7 @@ func (l *lease) grade() Grade {
 // ByGrade counts leases, by their grade.
 type ByGrade [grades]int
 
-// count counts a lease that came (1) or went (-1).
+// count notes that a lease came (1) or went (-1).
 func (t *Table) count(l *lease, n int) {
 	t.byGrade[l.grade()] += n
 	if l.extra.ride > 0 {
@@ -45,9 +45,9 @@ func (t *Table) count(l *lease, n int) {
 	}
 }
 
-// rode notes that a session has returned whose leases have been riding for so long. It
-// returns by how much that adds to what was told before: a client that did not get the
-// answer greets again, and tells of the same ride. first: it is another ride.
+// rode notes that a session has returned whose leases have been riding for so long. A
+// client that did not get the answer greets again, and tells of the same ride: more is how
+// much longer it has become; first: it is told of for the first time.
 func (t *Table) rode(s *session, riding time.Duration) (more time.Duration, first bool) {
 	if riding <= 0 {
 		delete(t.returned, s)

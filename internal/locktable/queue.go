@@ -27,8 +27,12 @@ type waiter struct {
 	blockedBy *lock
 	// slot is where it stands on the agenda while its place is kept.
 	slot int
-	// keptOut counts its names that are claim-only, if it does not claim.
-	keptOut int
+	// keptOut counts its names that are claim-only, if it does not claim. passed: it has
+	// become passed over for that, and its other names have not been served since. It was
+	// told that it is kept out until toldUntil.
+	keptOut   int
+	passed    bool
+	toldUntil time.Duration
 
 	one [1]*lock
 }
@@ -42,7 +46,7 @@ func (p Place) compare(q Place) int {
 // join puts a waiter in its place in every queue.
 func (t *Table) join(w *waiter) {
 	for _, l := range w.locks {
-		if l.idle() {
+		if l.unused() {
 			l.slots = w.acquire.Slots
 		}
 		at, _ := slices.BinarySearchFunc(l.queue, w.place, func(x *waiter, p Place) int { return x.place.compare(p) })
@@ -166,7 +170,7 @@ func (t *Table) serveAll(now Now, all []*waiter, d *Decided) {
 
 // takes reports whether a name has room for a waiter, regardless of other waiters.
 func (l *lock) takes(w *waiter) bool {
-	if l.bars(&w.acquire) {
+	if l.closedTo(&w.acquire) {
 		return false
 	}
 	switch n := len(l.holders); w.acquire.Mode {
@@ -352,7 +356,7 @@ func (l *lock) freeSlot() uint32 {
 }
 
 func granted(l *lease) Granted {
-	g := Granted{Token: l.token, TTL: l.session.promise(), Salt: l.extra.salt, Session: l.session.id}
+	g := Granted{Token: l.token, TTL: l.session.promise(), Salt: l.extra.salt, Session: l.session.id, RideThrough: l.extra.ride}
 	l.holds(func(h *hold) {
 		g.Grants = append(g.Grants, Grant{Name: h.lock.name, Fence: h.fence, Slot: h.slot})
 	})

@@ -1,13 +1,17 @@
 package locktable
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawlproject/pawl/internal/bounds"
+)
 
 // namesOnRoll bounds the names of a session's leases that a RollEntry tells.
 const namesOnRoll = 8
 
-// CallRoll notes which sessions are open and what they hold, and has To told what becomes
-// of them: of each that expires or that its client gives up, and, from AwaitRoll on, of
-// each that is heard from and rode. It takes the place of an earlier roll.
+// CallRoll notes which sessions are open and what they hold, and tells To what becomes of
+// them: of each that expires or that its client gives up, and, from AwaitRoll on, of each
+// that is heard from and rode. It takes the place of an earlier roll.
 type CallRoll struct {
 	// Ref receives RollCalled.
 	Ref Ref
@@ -18,7 +22,7 @@ type CallRoll struct {
 // AwaitRoll begins to wait for the sessions of To's roll.
 type AwaitRoll struct{ To Ref }
 
-// EndRoll ends To's roll: who has not been heard from by now is missing.
+// EndRoll ends To's roll: the sessions that have not been heard from by now are missing.
 type EndRoll struct{ To Ref }
 
 // RollCalled answers CallRoll.
@@ -32,8 +36,8 @@ type RollCalled struct {
 type RollEntry struct {
 	// Handle, Label and Identity are the session's.
 	Handle, Label, Identity string
-	// Leases that the session had when the roll was called, of one that rode those that
-	// may ride, and the first namesOnRoll of their names.
+	// Leases counts the leases that the session had when the roll was called; of one that
+	// rode, those that may ride. Names are the first namesOnRoll of their names.
 	Leases int
 	Names  []string
 	// Lost: the session expired, or its client gave it up. Otherwise it was heard from,
@@ -42,8 +46,8 @@ type RollEntry struct {
 	Rode time.Duration
 }
 
-// RollOver is the end of a roll: so many were heard from, and so many were neither heard
-// from nor have ended.
+// RollOver is the end of a roll. Returned sessions were heard from; Missing ones were not,
+// nor have they ended.
 type RollOver struct{ Returned, Missing int }
 
 func (RollCalled) answer() {}
@@ -70,7 +74,7 @@ type held struct {
 	names  []string
 }
 
-// ride is for how long a session had been riding at a time.
+// ride is how long a session had been riding at a time.
 type ride struct {
 	rode time.Duration
 	at   time.Time
@@ -107,7 +111,7 @@ func (r *roll) rides(now Now, s *session, rode time.Duration) {
 	}
 	delete(r.riding, s)
 	if _, on := r.open[s]; on && rode > 0 {
-		r.riding[s] = ride{rode, now.Wall}
+		r.riding[s] = ride{min(rode, bounds.RideThroughMax), now.Wall}
 	}
 }
 
@@ -121,7 +125,7 @@ func (r *roll) heard(t *Table, s *session, d *Decided) {
 	}
 	if x, rode := r.riding[s]; rode {
 		e := t.rollEntry(s, heldBy(s, func(l *lease) bool { return l.extra.ride > 0 }))
-		// It rode on until it was answered, which nobody was before awaiting began.
+		// It rode on until it was answered, and no answer left before awaiting began.
 		e.Rode = x.rode + max(r.awaitedAt.Sub(x.at), 0)
 		d.reply(r.to, 0, e)
 	}

@@ -38,13 +38,8 @@ type frozenLease struct {
 type frozenClosure struct {
 	name, identity string
 	left           time.Duration
-	claimOnly      bool
-}
-
-// kind is that of its record.
-func (x *frozenClosure) kind() recordpb.Kind {
-	kind, _ := (&closure{claimOnly: x.claimOnly}).kinds()
-	return kind
+	kind           closureKind
+	slots          uint32
 }
 
 // Freeze copies what is decided. now is the time from which the remains of
@@ -70,7 +65,7 @@ func (t *Table) Freeze(now Now) *Frozen {
 	for _, k := range t.locks { //tidy:unordered sorted by Events
 		for _, c := range []*closure{k.closed, k.claimOnly} {
 			if c != nil {
-				f.closed = append(f.closed, frozenClosure{k.name, c.identity, c.left, c.claimOnly})
+				f.closed = append(f.closed, frozenClosure{k.name, c.identity, c.left, c.kind, c.slots()})
 			}
 		}
 	}
@@ -82,10 +77,10 @@ func (t *Table) Freeze(now Now) *Frozen {
 		for l := s.leases.head; l != nil; l = l.next {
 			l.holds(func(h *hold) {
 				if d := l.extra.delay; d > 0 {
-					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, false})
+					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, lockDelay, 0})
 				}
 				if d := l.extra.ride; d > 0 {
-					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, true})
+					f.closed = append(f.closed, frozenClosure{h.lock.name, s.identity, d, claimOnly, l.extra.slots})
 				}
 			})
 		}
@@ -118,10 +113,10 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 		return cmp.Or(cmp.Compare(a.left, b.left), slices.Compare(a.key[:], b.key[:]))
 	})
 	slices.SortStableFunc(f.closed, func(a, b frozenClosure) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind(), b.kind()), cmp.Compare(b.left, a.left))
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind), cmp.Compare(b.left, a.left))
 	})
 	f.closed = slices.CompactFunc(f.closed, func(a, b frozenClosure) bool {
-		return a.name == b.name && a.claimOnly == b.claimOnly
+		return a.name == b.name && a.kind == b.kind
 	})
 	return func(yield func(*recordpb.Event) bool) {
 		if !yield(&recordpb.Event{Kind: recordpb.Kind_KIND_CELL, Cell: f.cell, Secret: f.secret}) {
@@ -142,7 +137,8 @@ func (f *Frozen) Events() iter.Seq[*recordpb.Event] {
 			}
 		}
 		for _, x := range f.closed {
-			if !yield(&recordpb.Event{Kind: x.kind(), Name: x.name, Identity: x.identity, LeftNano: int64(x.left)}) {
+			left, _ := x.kind.records()
+			if !yield(&recordpb.Event{Kind: left, Name: x.name, Identity: x.identity, LeftNano: int64(x.left), Slots: x.slots}) {
 				return
 			}
 		}

@@ -69,7 +69,8 @@ type Table struct {
 	// told at the end of this one.
 	works            uint64
 	pendingObservers []*lock
-	// byGrade counts all leases, riders those that may ride, claimOnly the names that are.
+	// byGrade counts all leases, riders those that may ride, claimOnly the names that are
+	// claim-only.
 	byGrade           ByGrade
 	riders, claimOnly int
 	// returned are the sessions whose leases had been riding when they returned, and for
@@ -194,7 +195,7 @@ type lock struct {
 // for, and this keeps the others small.
 type contention struct {
 	queue []*waiter
-	// closed by a lock-delay; claimOnly: to those that do not claim.
+	// closed is the closure by a lock-delay.
 	closed    *closure
 	claimOnly *closure
 	observers []*observer
@@ -268,7 +269,7 @@ type Counts struct {
 	Sessions, Leases, Waiters int
 	// Names that are held, waited for, closed or observed.
 	Names int
-	// ByGrade parts the leases, and Riders counts those that may ride.
+	// ByGrade counts the leases by grade, Riders those that may ride.
 	ByGrade ByGrade
 	Riders  int
 	// ClaimOnly counts the names that are closed to acquires that do not claim.
@@ -324,6 +325,16 @@ func (t *Table) lockOf(name string, make bool) *lock {
 
 // idle reports whether a name is neither held nor waited for.
 func (l *lock) idle() bool { return len(l.holders) == 0 && len(l.queue) == 0 }
+
+// unused reports whether a name may be used with another number of slots than before:
+// nobody holds it or waits for it, and none of its riders may be going on. A lock and each
+// slot are resources of their own to a guard, so a claim of one does not stop a rider of
+// another:
+//
+//  1. A rides under the lock n. Its session expires.
+//  2. B asks for one of two slots of n, is granted slot 1, and claims that. It reads.
+//  3. A writes under n, which nobody has claimed since.
+func (l *lock) unused() bool { return l.idle() && l.claimOnly == nil }
 
 // forget drops the record of a name that nothing is to be known of.
 func (t *Table) forget(l *lock) {

@@ -212,13 +212,14 @@ func (d *Service) RenewSession(ctx context.Context, session string, want time.Du
 	return d.cell.RenewSession(ctx, session, want)
 }
 
-// CloseSession ends a session of the caller's and all its leases.
-func (d *Service) CloseSession(ctx context.Context, session string) error {
+// CloseSession ends a session of the caller's and all its leases. givenUp: the caller has
+// lost it.
+func (d *Service) CloseSession(ctx context.Context, session string, givenUp bool) error {
 	a, ctx, err := d.begin(ctx, "close")
 	if err != nil {
 		return err
 	}
-	err = d.cell.CloseSession(ctx, session)
+	err = d.cell.CloseSession(ctx, session, givenUp)
 	a.record.Idle = !a.identity.Anywhere(access.Hold)
 	a.record.Handle = d.cell.HandleOf(session)
 	return a.finish("done", err)

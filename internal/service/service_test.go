@@ -201,7 +201,7 @@ func TestIDOfOtherIdentityIsNotFound(t *testing.T) {
 			none := o.as(who)
 			for what, err := range map[string]error{
 				"renew session": second(o.RenewSession(none, session, 0)),
-				"close session": o.CloseSession(none, session),
+				"close session": o.CloseSession(none, session, false),
 				"renew lease":   second(o.RenewLease(none, l.ID, 0)),
 				"release":       o.Release(none, l.ID),
 				"acquire":       second(o.Acquire(none, cell.AcquireRequest{Names: []string{"b/1"}, Session: session, RequestID: "r"})),

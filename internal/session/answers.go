@@ -46,7 +46,10 @@ func (m *Machine) reply(x *linkpb.Reply) {
 
 func (m *Machine) granted(r *Request, g *linkpb.Granted) {
 	token := guard.Token(g.Token)
-	l := &Lease{Token: token, RideThrough: r.spec.RideThrough}
+	// Only as far as the server says: one that knows of no riders would let others in who
+	// do not claim.
+	ride := min(r.spec.RideThrough, max(time.Duration(g.RideThroughNano), 0))
+	l := &Lease{Token: token, RideThrough: ride}
 	l.Holds = holdsOf(l.one[:0], r.spec, g, m.cell)
 	if !token.Valid() || l.Holds == nil || m.leases[token] != nil {
 		m.failed(invalidAnswer)

@@ -32,6 +32,8 @@ type connection struct {
 	// unreached is a server that is not to be waited for: we were sent there and did
 	// not reach it, or it served us and serves no more.
 	unreached string
+	// silences are the attempts since a welcome in which nothing was heard in time.
+	silences int
 	// failures in a row, since the beginning of epoch or since a steady stream.
 	failures int
 	// epoch is the newest tenure that has welcomed us.
@@ -42,9 +44,6 @@ type connection struct {
 	// cancels are requests that the greeting under way still names and that
 	// were given up since.
 	cancels []uint64
-	// unheld are leases that the greeting under way names as held and that have ended
-	// since.
-	unheld []*Lease
 }
 
 // Attempt is one try: close the sessions in Closing, then greet Server.
@@ -98,7 +97,7 @@ func (m *Machine) dial() {
 	l.goTo, l.sentBy = "", ""
 	a.renewal = m.window.Send(m.now)
 	a.Hello = m.hello()
-	l.attempt, l.cancels, l.unheld = a, nil, nil
+	l.attempt, l.cancels = a, nil
 	wait := m.attemptTime()
 	l.dialled, l.giveUpAt = m.t, m.t+wait
 	// A server that may take over soon should keep us: otherwise we would ask again and
@@ -120,6 +119,12 @@ func (m *Machine) attemptTime() time.Duration {
 		return min(max(m.wantTTL/2, attemptMin), longest)
 	}
 	if m.ride.on {
+		// All servers may be slow, and answer too late every time: after a round of
+		// silence each has all the time until the next is to be asked, and half a second
+		// for short TTLs, as an answer to a renewal has.
+		if m.conn.silences >= len(m.servers) {
+			return min(max(m.ttl/ridePerTTL-backoffMin, patienceMin), attemptMax)
+		}
 		return min(max(m.ttl/(2*ridePerTTL), attemptMin), attemptMax)
 	}
 	left := m.window.Remaining(m.now)
@@ -136,12 +141,14 @@ func (m *Machine) hello() *linkpb.Hello {
 	if m.id == nil {
 		return h
 	}
-	if from, span, _ := m.window.Anchor(); m.ride.on {
+	if m.ride.on {
+		from, span, _ := m.window.Anchor()
 		h.RidingNano = int64(m.now.Longer(from) - span)
 	}
 	for _, l := range m.held() {
 		h.Held = append(h.Held, uint64(l.Token))
 	}
+	h.Held = append(h.Held, m.untold()...)
 	h.Wanted = m.wanted()
 	return h
 }
@@ -157,6 +164,7 @@ func (m *Machine) checkConnection() {
 	switch l.state {
 	case connectionDialling:
 		if m.t >= l.giveUpAt {
+			l.silences++
 			m.unreached()
 			m.failed(&Cause{Kind: Timeout, What: "greeting", Server: l.attempt.Server})
 		}
@@ -238,8 +246,8 @@ func (m *Machine) backoff() time.Duration {
 	return d/2 + time.Duration(float64(d/2)*m.jitter())
 }
 
-// longestPause is limit, or less while leases ride: a server is asked for every quarter of
-// the TTL.
+// longestPause is limit, or less while leases ride: then a server is asked for every
+// quarter of the TTL.
 func (m *Machine) longestPause(limit time.Duration) time.Duration {
 	if !m.ride.on {
 		return limit
@@ -333,7 +341,7 @@ func (m *Machine) up(epoch uint64) {
 	}
 	l.state = connectionUp
 	l.upSince = m.t
-	l.cause, l.refusals, l.unreached = nil, 0, ""
+	l.cause, l.refusals, l.silences, l.unreached = nil, 0, 0, ""
 	m.refused = false
 }
 

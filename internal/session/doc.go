@@ -36,8 +36,8 @@
 //
 //   - A lease is trusted no longer than package trust allows (I5): when its deadline
 //     has passed nothing is granted or confirmed any more in its session, also when an
-//     answer that arrived in time is found late. Leases that ride are held on, but no
-//     longer by trust: a guard stands behind each of them.
+//     answer that arrived in time is found late. Leases that ride are excepted: not
+//     trust, but a guard stops them.
 //   - A request has one number and is asked again under it until it is answered, over
 //     lost connections and restarts of the server. A waiter that is moved to another
 //     number keeps its place (renumber.go).

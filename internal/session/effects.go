@@ -27,7 +27,7 @@ type Effect struct {
 	Number uint64
 	// Deadline until which the session's leases are trusted.
 	Deadline Deadline
-	// Interval between two looks at the guards of a lease that rides.
+	// Interval between two readings of the guards' marks, for a lease that rides.
 	Interval time.Duration
 }
 
@@ -62,9 +62,10 @@ const (
 	EndLease
 	// RequestRelease: the Lease is to be released; it is still held.
 	RequestRelease
-	// BeginRide: the deadline has passed, and the Lease rides. Its guards are to be looked
-	// at now and every Interval, until EndRide: a server has answered, or EndLease.
+	// BeginRide: the deadline has passed, and the Lease rides. Its guards' marks are to be
+	// read now and every Interval, until EndRide or EndLease.
 	BeginRide
+	// EndRide: a server has answered, and the Lease is held as before.
 	EndRide
 	// ExtendTrust: the leases of the present session are trusted until Deadline.
 	ExtendTrust

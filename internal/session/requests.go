@@ -66,6 +66,8 @@ type Request struct {
 	// replaces is the number under which an acquire was asked with its ticket.
 	replaces uint64
 	lease    *Lease
+	// lost: a release of a lease that was lost, for which nobody waits.
+	lost bool
 	// limit is when callers are told that no answer came, at the next sweep, or at that
 	// very moment when it is exact; 0: never.
 	limit time.Duration
@@ -131,7 +133,7 @@ func (m *Machine) ask(r *Request) {
 			Claims: w.Claims, RideThroughNano: int64(w.RideThrough),
 		}}
 	case releases:
-		x.What = &linkpb.Request_Release{Release: &linkpb.Release{Token: uint64(r.lease.Token)}}
+		x.What = &linkpb.Request_Release{Release: &linkpb.Release{Token: uint64(r.lease.Token), Lost: r.lost}}
 	case checks:
 		x.What = &linkpb.Request_Check{Check: &linkpb.Check{Token: uint64(r.lease.Token)}}
 		r.answered, r.renewal = false, m.sendRenewal()
@@ -299,8 +301,10 @@ func (m *Machine) sweep() {
 		case r.kind == acquires:
 			m.forget(r)
 		case r.kind == releases && m.ride.on:
-			m.remove(r)
-			m.giveUpLease(r.lease, deadlinePassed)
+			// It is asked for on the next stream. Nothing more rides for it.
+			delete(m.leases, r.lease.Token)
+			m.end(r.lease, leaseEnded, deadlinePassed)
+			m.ride.due = true
 		}
 	}
 }

@@ -21,13 +21,19 @@ import (
 //     and the leases are as they were. Or the server does not have it: all is lost. Or it
 //     has the session and not the lease: that one is lost.
 //
+// A lease that may ride, or that its guard has refused, is never released for its holder:
+// what was sent under it may be on its way yet, and a guard of it that no successor has
+// claimed would take it. That holds for one, too, that never rode, since its process stood
+// still until its time was over. The server is told that it is lost, or not told at all and finds out by
+// the TTL; either way its name is closed to acquires that do not claim.
+//
 // A ride also ends when its guard has refused the lease or shows a higher mark
 // (Overtaken), and RideThrough after the sending of the last acknowledged renewal. When
-// the last one has ended the session is lost.
+// the last one has ended the session is lost, unless a server must be told more (stays).
 
 const (
-	// ridePerTTL is how often a server is asked for within a TTL while leases ride: when
-	// one returns, the session has its TTL to be heard again.
+	// ridePerTTL is how often a server is asked for within a TTL while leases ride: a
+	// server that returns gives the session one TTL to be heard again.
 	ridePerTTL = 4
 	// releaseRiding bounds the wait for the answer to a release while leases ride.
 	releaseRiding = 2 * time.Second
@@ -36,15 +42,15 @@ const (
 // riding is what is known of a ride; the zero riding: none.
 type riding struct {
 	on bool
-	// span is the least RideSpan of the leases that ride. due says that one of them may
-	// have ended otherwise.
+	// span is the least RideSpan of the leases that ride.
 	span time.Duration
-	due  bool
+	// due: a lease has ended before its time, and span may be another's now.
+	due bool
 }
 
-// RideSpan is for how long a lease with this ride-through may ride, counted from the
-// sending of the last acknowledged renewal. The server closes the name for the whole of
-// it, from the lease's end on, which is later, and its clock may be the faster one.
+// RideSpan is how long a lease with this ride-through may go on after the sending of the
+// last acknowledged renewal. It is shorter than the ride-through: the server closes the
+// name for the whole of that, and its clock may be the faster one.
 func RideSpan(rideThrough time.Duration) time.Duration {
 	return trust.Span(rideThrough, trust.DriftPPM)
 }
@@ -58,9 +64,21 @@ func (d Deadline) RideLeft(now clock.Reading, rideThrough time.Duration) time.Du
 // ridden is how long ago the last acknowledged renewal was sent.
 func (m *Machine) ridden() time.Duration { return m.now.Longer(m.window.Acknowledged()) }
 
+// isRider reports whether the end of a lease, for want of an answer, closes its name: its
+// holder has not asked for its release.
+func (l *Lease) isRider() bool { return l.RideThrough > 0 && l.release == nil }
+
 // mayRide reports whether a lease can outlive the session's deadline.
-func (m *Machine) mayRide(l *Lease) bool {
-	return l.release == nil && RideSpan(l.RideThrough) > m.ridden()
+func (m *Machine) mayRide(l *Lease) bool { return l.isRider() && RideSpan(l.RideThrough) > m.ridden() }
+
+// mayClose reports whether to close the session releases nothing that is not to be released.
+func (m *Machine) mayClose() bool {
+	for _, l := range m.leases { //tidy:unordered any of them
+		if l.isRider() {
+			return false
+		}
+	}
+	return len(m.untold()) == 0
 }
 
 // beginRide lets the leases that may ride do so, and ends the others; false: there is
@@ -79,14 +97,18 @@ func (m *Machine) beginRide() bool {
 	m.ride = riding{on: true, span: bounds.RideThroughMax}
 	m.shown = trust.Lost
 	for _, l := range held {
-		if !m.mayRide(l) {
-			delete(m.leases, l.Token)
-			m.end(l, leaseEnded, deadlinePassed)
+		switch {
+		case m.mayRide(l):
+		case l.isRider():
+			m.giveUpLease(l, deadlinePassed)
+		default:
+			m.drop(l, deadlinePassed)
 		}
 	}
 	m.endQuestions()
 	m.closeStream(nil)
-	m.conn.dialAt, m.conn.cancels, m.conn.unheld = m.t, nil, nil
+	m.conn.dialAt, m.conn.cancels = m.t, nil
+	m.conn.silences = 0
 	for _, l := range riders {
 		m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
 		m.effect(Effect{Kind: BeginRide, Lease: l, Interval: m.ttl / renewals})
@@ -95,12 +117,12 @@ func (m *Machine) beginRide() bool {
 	return true
 }
 
-// endQuestions answers releases and checks: those of leases that are over with that,
-// and others with that no server answers.
+// endQuestions answers releases and checks: that the lease is over, or that no server
+// answers. That a lease is lost is still to be told.
 func (m *Machine) endQuestions() {
 	for _, n := range m.numbers() {
 		r := m.requests[n]
-		if r.kind == acquires {
+		if r.kind == acquires || r.lost {
 			continue
 		}
 		m.remove(r)
@@ -126,13 +148,31 @@ func (m *Machine) checkRides() {
 			m.ride.span = min(m.ride.span, RideSpan(l.RideThrough))
 		}
 	}
-	if len(over) == len(m.leases) {
-		m.lose(rideOver, true)
-		return
+	switch {
+	case len(over) < len(m.leases) || m.stays(over):
+		for _, l := range over {
+			m.giveUpLease(l, rideOver)
+		}
+	case len(over) == 0:
+		m.lose(deadlinePassed, true)
+	default:
+		m.lose(rideOver, false)
 	}
-	for _, l := range over {
-		m.giveUpLease(l, rideOver)
+}
+
+// stays reports whether the session is to be kept although nothing of it rides any more:
+// some leases were released, and others are lost. To close it would release those, and
+// to forget it would leave the names of the first claim-only.
+func (m *Machine) stays(over []*Lease) bool {
+	if m.ridden() >= bounds.RideThroughMax || len(over)+len(m.untold()) == 0 {
+		return false
 	}
+	for _, r := range m.requests { //tidy:unordered any of them
+		if r.kind == releases && !r.lost {
+			return true
+		}
+	}
+	return false
 }
 
 // endRide notes that a server has answered: the leases are as they were.
@@ -154,27 +194,29 @@ func (m *Machine) rideChange() time.Duration {
 	return m.ride.span - m.ridden()
 }
 
-// Overtaken ends a lease whose guard has refused it for a successor's sake, or shows that
-// it will. err is what the guard says.
+// Overtaken ends a lease whose guard has refused it in favour of a successor, or would. err
+// is what the guard says.
 func (m *Machine) Overtaken(l *Lease, err error) {
 	if l.state == leaseHeld && m.leases[l.Token] == l {
 		m.giveUpLease(l, &Cause{Kind: Overtaken, GuardErr: err})
 	}
 }
 
-// giveUpLease ends a lease that the server may still have, and gives it back there.
+// giveUpLease ends a lease that the server may still have, and has it told that the lease
+// is lost. Greetings name the lease as held until then.
 func (m *Machine) giveUpLease(l *Lease, why *Cause) {
 	delete(m.leases, l.Token)
 	m.end(l, leaseEnded, why)
 	m.ride.due = m.ride.on
-	switch m.conn.state {
-	case connectionUp:
-		m.giveBack(l)
-	case connectionDialling:
-		// The greeting under way names it as held; the next one would not.
-		m.conn.unheld = append(m.conn.unheld, l)
-	}
+	m.enter(&Request{kind: releases, lease: l, lost: true})
 }
 
-// giveBack asks for the release of a lease that has ended here.
-func (m *Machine) giveBack(l *Lease) { m.enter(&Request{kind: releases, lease: l}) }
+// untold are the tokens of leases that are lost and of which the server was not told.
+func (m *Machine) untold() (all []uint64) {
+	for _, n := range m.numbers() {
+		if r := m.requests[n]; r.lost {
+			all = append(all, uint64(r.lease.Token))
+		}
+	}
+	return all
+}

@@ -343,6 +343,10 @@ func (s *script) granted(n, token uint64, options []string) *linkpb.Granted {
 	if r := s.m.requests[n]; r != nil {
 		names = r.spec.Names
 	}
+	if r := s.m.requests[n]; r != nil && !slices.Contains(options, "unridden") {
+		g.RideThroughNano = int64(r.spec.RideThrough)
+	}
+	options = slices.DeleteFunc(slices.Clone(options), func(o string) bool { return o == "unridden" })
 	for _, name := range names {
 		fence := &linkpb.Fence{Name: name, Fence: token}
 		for _, o := range options {

@@ -112,6 +112,12 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 	m.endRide()
 	m.answerOpening(nil)
 	if m.closing {
+		// What is lost first: the session's end would release it.
+		for _, n := range m.numbers() {
+			if r := m.requests[n]; r.lost {
+				m.ask(r)
+			}
+		}
 		m.outgoing.close = true
 		return
 	}
@@ -122,10 +128,7 @@ func (m *Machine) welcome(w *linkpb.Welcome, a *Attempt) {
 	for _, n := range m.numbers() {
 		m.ask(m.requests[n])
 	}
-	for _, l := range m.conn.unheld {
-		m.giveBack(l)
-	}
-	m.conn.cancels, m.conn.unheld = nil, nil
+	m.conn.cancels = nil
 	if w.RolledBack {
 		m.emit(RolledBack, Refuse(linkpb.Reason_REASON_STORE_ROLLED_BACK, ""))
 	}
@@ -141,9 +144,10 @@ func (m *Machine) learnCell(w *linkpb.Welcome) {
 
 // lose ends the session: all its leases are over for good, and requests that still wait
 // start again in another session. giveUp says that the server may not know yet; it is
-// told at the next contact, before any new request.
+// told at the next contact, before any new request, unless that would release a lease
+// that is not to be released (ride.go).
 func (m *Machine) lose(why *Cause, giveUp bool) {
-	if giveUp {
+	if giveUp && m.mayClose() {
 		m.dead = append(m.dead, m.id)
 	}
 	m.effect(Effect{Kind: BeginSession})
@@ -154,7 +158,7 @@ func (m *Machine) lose(why *Cause, giveUp bool) {
 	clear(m.leases)
 	m.reset()
 	m.closeStream(nil)
-	m.conn.dialAt, m.conn.cancels, m.conn.unheld = m.t, nil, nil
+	m.conn.dialAt, m.conn.cancels = m.t, nil
 	if m.closing {
 		m.finish(!giveUp)
 		return

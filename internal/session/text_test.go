@@ -184,6 +184,9 @@ func requestText(r *linkpb.Request) string {
 		}
 		return text
 	case *linkpb.Request_Release:
+		if w.Release.Lost {
+			return fmt.Sprintf("%d:lost(%d)", r.Number, w.Release.Token)
+		}
 		return fmt.Sprintf("%d:release(%d)", r.Number, w.Release.Token)
 	case *linkpb.Request_Check:
 		return fmt.Sprintf("%d:check(%d)", r.Number, w.Check.Token)

@@ -102,8 +102,8 @@ type lease struct {
 	// releasing: the holder has given it up and does not act on it any more.
 	releasing bool
 	breaking  bool
-	// claims: its holder claims before it acts. ride is for how long it may ride, riding
-	// that it does.
+	// claims: its holder claims before it acts. ride is how long it may ride, riding the
+	// ride that is under way; nil: none is.
 	claims bool
 	ride   time.Duration
 	riding *ride

@@ -17,24 +17,25 @@ import (
 //   - A name is not granted to an acquire that does not claim while a lease of it may ride,
 //     by its holder's own clock, nor before its server has counted the whole ride-through
 //     since the lease ended unreleased (I2).
-//   - What the holder wrote before it was overtaken is lost to nobody: whoever claims has
-//     read it, and so has whoever was let in without a claim (I6).
+//   - What the holder wrote before it was overtaken is not lost: each successor reads it
+//     before it writes, whether it claims or was let in without a claim (I6).
 //   - It ends by itself, counted from the sending of the last acknowledged renewal. A guard
 //     that refuses it, or that is seen to be ahead of it, ends it, and so does a server that
 //     does not have it any more. Nothing else does (ride).
-//   - It goes on under its token when a server is back, and soon (ride). Whoever claims does
-//     not wait for it, and others wait no longer than the ride-through (I10).
+//   - It goes on under its token when a server is back, and soon (ride). Acquires that claim
+//     do not wait for it, and others wait no longer than the ride-through (I10).
 //
-// A store that is set back to before the grant has lost what the name would be closed by.
-// Then whoever does not claim is let in, and may write over what the holder writes. Who
-// claims may not: that is between it and the guard.
+// A store that is set back to before the grant does not know that the name is to be closed.
+// Then an acquire that does not claim is let in, and may write over what the holder writes.
+// One that claims does not: the guard sees to that.
 
-// releaseMost is within what time a release is answered that is asked for during a ride: 2 s,
-// and a sixth of the longest TTL where a server comes back meanwhile.
+// releaseMost bounds the time in which a release is answered that is asked for during a
+// ride: 2 s, and a sixth of the longest TTL where a server comes back meanwhile.
 const releaseMost = 2*time.Second + 1600*time.Millisecond
 
-// rideSlack is for what a rider and its server have to do.
-const rideSlack = 1500 * time.Millisecond
+// rideSlack is for what a rider and its server have to do, and for batches that were on
+// their way in the outage and that the store takes seconds to land.
+const rideSlack = 4 * time.Second
 
 // rideLimit is how long a lease may ride after the sending of the last acknowledged
 // renewal, by its holder's clock.
@@ -75,14 +76,14 @@ func (r *referee) turned(c *client) {
 	}
 }
 
-// soon is within what time a rider must have found a server that is there: one attempt
-// each quarter of a TTL, at each server.
+// soon bounds the time in which a rider finds a server that is there: it tries one in each
+// quarter of a TTL, and may have to try them all.
 func (c *client) soon() time.Duration {
 	return c.plan.TTL/4*time.Duration(len(c.world.servers)) + rideSlack
 }
 
-// reachable is since when clients can have answers, in a clean world; far from now: they
-// cannot.
+// reachable is the time since which clients can have answers, in a clean world. It lies an
+// hour ahead when they cannot.
 func (r *referee) reachable() time.Duration {
 	a := r.world.active()
 	if a == nil || r.world.disk.down {
@@ -191,10 +192,10 @@ func (r *referee) letIn(x *entry) {
 	}
 }
 
-// mayOverwrite reports whether nobody is promised that a write is kept from one that does
-// not claim: it was sent before that one was let in, or by a holder that did not trust its
-// lease any more, or that cannot ride and whose lease was broken by force; or the store has
-// lost a grant.
+// mayOverwrite reports whether a lease that does not claim may write over what another has
+// written: since that was sent before this one was granted, or by a holder that did not
+// trust its lease any more, or that may not ride and whose lease was broken by force; or
+// since the store has lost a grant.
 func (r *referee) mayOverwrite(l *lease, other effect) bool {
 	x, lost := r.ledger.entries[l.token], r.ledger.entries[other.token]
 	switch {

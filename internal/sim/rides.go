@@ -7,13 +7,14 @@ import (
 	"github.com/pawlproject/pawl/internal/locktable"
 )
 
-// Rides is how a world has leases that claim, and leases that ride through outages.
-// Whoever acquires says what it does: one that claims raises the mark of its guard before
-// it reads, one that does not reads at once, and its writes alone show its token.
+// Rides says how often the leases of a world claim, and ride through outages. A holder that
+// claims raises the mark of its guard before it reads. One that does not reads at once, and
+// only its writes show its token.
 type Rides struct {
-	// Claim is the chance that an acquire claims, Ride that one rides that may.
+	// Claim is the chance that an acquire claims, Ride the chance that it asks for a
+	// ride-through where it can have one.
 	Claim, Ride float64
-	// Least and Most bound for how long.
+	// Least and Most bound the ride-through.
 	Least, Most time.Duration
 	// Unread is the chance that a guard that is asked for its mark fails, or gives no
 	// answer; Late that it takes up to 3 s.

@@ -9,12 +9,12 @@ import (
 	"github.com/pawlproject/pawl/internal/session"
 )
 
-// ride is one for which a lease rides, as its holder carries it out: it looks at its
-// guard's mark at once, and again after every interval.
+// ride is a ride of a lease, as its holder carries it out: the holder looks at its guard's
+// mark at once, and again after every interval.
 type ride struct {
 	since    time.Duration
 	interval time.Duration
-	// overtaken is when it saw that its guard will refuse it.
+	// overtaken is when the holder saw that its guard would refuse it; 0: it has not.
 	overtaken time.Duration
 }
 
@@ -121,7 +121,7 @@ func shows(seen guard.State, f guard.Fence) error {
 	return verdict.Err(f.Resource, seen, f.Mark())
 }
 
-// looked takes in what the guard shows.
+// looked takes in what the guard has shown.
 func (c *client) looked(l *lease, on *ride, seen guard.State, err error) {
 	c.world.referee.sees(l, on, seen, err)
 	c.tells(l, err)

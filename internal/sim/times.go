@@ -29,8 +29,9 @@ type dead struct {
 // stall is a span in which a process stood still.
 type stall struct{ from, to time.Duration }
 
-// closing is a lock-delay, or what a rider leaves: since when its server counts it, and what it has to
-// count from then on. A later tenure counts what was logged to be left.
+// closing is a lock-delay, or the time for which a rider leaves a name claim-only: since
+// when its server counts it, and what it has to count from then on. A later tenure counts
+// what was logged to be left.
 type closing struct{ since, need, left time.Duration }
 
 // moment is when the next so many events of a batch were decided.

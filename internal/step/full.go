@@ -15,7 +15,8 @@ import (
 // waiting records, since they show nothing of them:
 //
 //	a renewal      if none of them is about its session itself: that it was
-//	               opened or ended, is silent, was heard, has another TTL
+//	               opened or ended, is silent, was heard, has another TTL; or
+//	               about a rider of it that was broken by force
 //	an attachment  likewise, if it declares nothing lost
 //	a check        if none of them is about the session or a lease of it
 //	a refusal      for want of room: it shows nothing at all
@@ -46,7 +47,8 @@ import (
 //
 // A record of a lease does not delay its holder's renewals. A grant that waits was not
 // answered. A release that waits leaves the lease in the log, with its session. The
-// holder learns of a waiting break by force when its record is durable, as always.
+// holder learns of a waiting break by force when its record is durable, as always; see
+// below for riders.
 //
 // We considered promising such a session less, and left it out. The log gives it r, and
 // its renewals could be answered with r for a TTL, which the next tenure keeps. But the
@@ -55,6 +57,15 @@ import (
 // that the silence was logged. And the client would renew by a TTL that no record has.
 // So a session that was silent for a third of its TTL when the store turned full ends
 // by its time, as with a server that does not answer.
+//
+// Nor may it pass the record that a rider of its session was broken by force. The name is
+// claim-only from the break on, and a rider may ride from its last answered renewal on:
+//
+//  1. S's rider with a MAX of 1 min is broken. The store refuses the record, and S is not
+//     told. Its renewals are answered for an hour, and the name's minute passes.
+//  2. There is room: the record lands. S is cut off before it hears of it, and rides for a
+//     minute more.
+//  3. One that does not claim is granted the name at once.
 //
 // A listing shows the decided table. When no waiting record changes a name of it, the
 // durable log says the same of those names, since a name depends on its own leases
@@ -82,7 +93,8 @@ const (
 
 // unwritten is what a core knows of records that a full store refuses.
 type unwritten struct {
-	// about has the sessions that they name; true: not only for a lease.
+	// about has the sessions that they name; true: not only for a lease, or for a rider
+	// that was broken by force.
 	about map[locktable.ID]bool
 	// passed: groups before this one were looked through.
 	passed int

@@ -57,11 +57,11 @@ type Window struct {
 	sent   []sending
 	anchor clock.Reading
 	held   bool
+	// floor: no answer to a renewal numbered up to here is awaited.
+	floor uint64
 	// acked is when the last acknowledged renewal was sent: the anchor, unless a lower
 	// TTL has moved that.
 	acked clock.Reading
-	// floor: no answer to a renewal numbered up to here is awaited.
-	floor uint64
 }
 
 type sending struct {

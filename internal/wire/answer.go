@@ -94,17 +94,16 @@ func Refused(a locktable.Refused) *linkpb.Refused {
 // Holder is a holder in the words of the link.
 func Holder(h locktable.Holder) *linkpb.Holder {
 	return &linkpb.Holder{
-		Token:         uint64(h.Token),
-		Holder:        h.Handle,
-		Label:         h.Label,
-		SinceUnixNano: h.Since.UnixNano(),
-		ExpiresInNano: int64(h.ExpiresIn),
-		Shared:        h.Shared,
-		Slot:          h.Slot,
-		Breaking:      h.Breaking,
-		Identity:      h.Identity,
-		Grade:         grades[h.Grade],
-
+		Token:           uint64(h.Token),
+		Holder:          h.Handle,
+		Label:           h.Label,
+		SinceUnixNano:   h.Since.UnixNano(),
+		ExpiresInNano:   int64(h.ExpiresIn),
+		Shared:          h.Shared,
+		Slot:            h.Slot,
+		Breaking:        h.Breaking,
+		Identity:        h.Identity,
+		Grade:           grades[h.Grade],
 		RideThroughNano: int64(h.RideThrough),
 	}
 }
@@ -154,3 +153,22 @@ var reasons = map[locktable.Reason]linkpb.Reason{
 
 // Reason is the lock table's reason in the words of the link.
 func Reason(r locktable.Reason) linkpb.Reason { return reasons[r] }
+
+// DrillReport is the report of a drill in the words of the link.
+func DrillReport(r cell.DrillReport) *linkpb.DrillResponse {
+	x := &linkpb.DrillResponse{
+		LastedNano: int64(r.Lasted), Sessions: uint64(r.Sessions), Returned: uint64(r.Returned), Missing: uint64(r.Missing),
+		LostCount: uint64(r.LostCount), RidesCount: uint64(r.RideCount),
+	}
+	for _, e := range r.Lost {
+		x.Lost = append(x.Lost, &linkpb.DrillLoss{
+			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, Leases: uint64(e.Leases),
+		})
+	}
+	for _, e := range r.Rides {
+		x.Rides = append(x.Rides, &linkpb.DrillRide{
+			Holder: e.Handle, Label: e.Label, Identity: e.Identity, Names: e.Names, RodeNano: int64(e.Rode),
+		})
+	}
+	return x
+}

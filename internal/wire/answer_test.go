@@ -49,14 +49,14 @@ func TestPackKeepsEveryField(t *testing.T) {
 	at := func(d time.Duration) clock.Reading { return clock.Reading{}.Add(d) }
 	x := cell.Trace{Received: at(10), Queued: at(11), Taken: at(12), Decided: at(13), Closed: at(14), Appending: at(15), Landed: at(16), Final: at(17)}
 	grants := func(names ...string) locktable.Granted {
-		g := locktable.Granted{Token: 20}
+		g := locktable.Granted{Token: 20, RideThrough: 6}
 		for i, name := range names {
 			g.Grants = append(g.Grants, locktable.Grant{Name: name, Fence: 11, Slot: uint32(i)})
 		}
 		return g
 	}
 	granted := func(number uint64, names ...string) *linkpb.Reply {
-		g := &linkpb.Granted{Token: 20}
+		g := &linkpb.Granted{Token: 20, RideThroughNano: 6}
 		for i, name := range names {
 			g.Fences = append(g.Fences, &linkpb.Fence{Name: name, Fence: 11, Slot: uint32(i)})
 		}

@@ -93,7 +93,7 @@ func (s Sorter) sort(c *cell.Message, r *linkpb.Request) bool {
 		}
 		c.Acquires = append(c.Acquires, a)
 	case *linkpb.Request_Release:
-		c.Releases = append(c.Releases, locktable.Release{Number: r.Number, Token: guard.Token(w.Release.Token)})
+		c.Releases = append(c.Releases, locktable.Release{Number: r.Number, Token: guard.Token(w.Release.Token), Lost: w.Release.Lost})
 	case *linkpb.Request_Cancel:
 		c.Cancels = append(c.Cancels, locktable.Cancel{Number: w.Cancel.Number})
 	case *linkpb.Request_Check:

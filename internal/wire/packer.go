@@ -129,7 +129,7 @@ func (p *Packer) granted(number uint64, a locktable.Granted) *linkpb.Reply {
 		f.Name, f.Fence, f.Slot = n.Name, uint64(n.Fence), n.Slot
 		g.fences = append(g.fences, f)
 	}
-	g.granted.Token, g.granted.Fences = uint64(a.Token), g.fences
+	g.granted.Token, g.granted.Fences, g.granted.RideThroughNano = uint64(a.Token), g.fences, int64(a.RideThrough)
 	g.what.Granted = &g.granted
 	g.reply.Number, g.reply.What, g.reply.Trace = number, &g.what, nil
 	return &g.reply

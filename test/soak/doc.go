@@ -10,6 +10,10 @@
 // Work that is under way goes on by itself; a call that failed has an unknown
 // outcome and proves nothing.
 //
+// With -servers 3 they keep one cell together. Each in turn is killed or stopped in
+// order, the active one more often than another, and started again when the others have
+// gone on; it prints, for each manner, how long nothing was granted.
+//
 // The ledger is the checker. It is told what was acknowledged, what was promised
 // and what was seen, each with its moment, and counts:
 //

@@ -16,12 +16,13 @@ import (
 )
 
 func main() {
-	kills := flag.Int("kills", 200, "how often the server is killed")
+	kills := flag.Int("kills", 200, "how often a server is killed")
+	servers := flag.Int("servers", 1, "how many servers keep the cell: 1, 3 or 5")
 	binary := flag.String("pawl", ".bin/pawl", "the program to kill")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := kill(ctx, *binary, *kills, os.Stdout); err != nil {
+	if err := kill(ctx, *binary, *servers, *kills, os.Stdout); err != nil {
 		stop()
 		os.Exit(1)
 	}
@@ -32,22 +33,26 @@ var errFound = errors.New("the run failed")
 
 // kill runs the soak in a folder of its own, which is kept when something is
 // wrong, and prints what came of it.
-func kill(ctx context.Context, binary string, kills int, out io.Writer) error {
+func kill(ctx context.Context, binary string, servers, kills int, out io.Writer) error {
 	folder, err := os.MkdirTemp("", "pawl-soak-")
 	if err != nil {
 		return err
 	}
-	srv, err := newServer(binary, folder)
+	all, err := newServers(binary, folder, servers)
+	defer func() {
+		for _, srv := range all {
+			srv.close()
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	defer srv.close()
-	conn, err := connect(srv.link)
+	conn, err := connectAll(all)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	s := &soak{work: newWork(), server: srv, link: linkpb.NewLinkClient(conn), out: out}
+	defer conn.close()
+	s := &soak{work: newWork(), servers: all, link: linkpb.NewLinkClient(conn), out: out}
 	err = s.run(ctx, kills)
 
 	l := s.ledger
@@ -57,6 +62,7 @@ func kill(ctx context.Context, binary string, kills int, out io.Writer) error {
 		fmt.Fprintf(out, "from start to answer: median %v, at most %v\n",
 			s.restarts[n/2].Round(time.Millisecond), s.restarts[n-1].Round(time.Millisecond))
 	}
+	s.showPauses()
 	for _, finding := range l.findings {
 		fmt.Fprintln(out, "found:", finding)
 	}

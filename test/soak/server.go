@@ -17,6 +17,8 @@ import (
 // address. Only the process that it started is ever signalled, by its id.
 type server struct {
 	binary, folder, link, http string
+	// args are those beside the addresses and the folder.
+	args []string
 
 	log   *os.File
 	cmd   *exec.Cmd
@@ -50,8 +52,10 @@ func freeAddress() (string, error) {
 
 // start begins the process; it does not wait until it serves.
 func (s *server) start() error {
-	s.cmd = exec.Command(s.binary, "serve", "--until-eof",
-		"--listen", s.link, "--http", s.http, "--data", filepath.Join(s.folder, "data"))
+	s.cmd = exec.Command(s.binary, append([]string{
+		"serve", "--until-eof",
+		"--listen", s.link, "--http", s.http, "--data", filepath.Join(s.folder, "data"),
+	}, s.args...)...)
 	// A group of its own: Ctrl-C is for us, who end it.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
@@ -111,7 +115,7 @@ func (s *server) stop(ctx context.Context) error {
 
 // close ends whatever is left.
 func (s *server) close() {
-	if s.cmd != nil {
+	if s.ended != nil {
 		_ = s.cmd.Process.Kill() // fails when it has ended
 		<-s.ended
 	}

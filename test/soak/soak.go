@@ -43,21 +43,25 @@ const (
 // soak is one run.
 type soak struct {
 	*work
-	server *server
-	link   linkpb.LinkClient
-	out    io.Writer
+	// servers keep one cell; one alone has the embedded store to itself.
+	servers []*server
+	link    linkpb.LinkClient
+	out     io.Writer
 
 	long     []*pawl.Lease
 	served   []*atomic.Int64
 	restarts []time.Duration
 	kills    int
+	pauses   map[manner][]time.Duration
 }
 
 // run kills the server so many times and returns what is wrong, beside what the
 // ledger found.
 func (s *soak) run(ctx context.Context, kills int) error {
-	if err := s.server.start(); err != nil {
-		return err
+	for _, srv := range s.servers {
+		if err := srv.start(); err != nil {
+			return err
+		}
 	}
 	if err := s.catchUp(ctx); err != nil {
 		return err
@@ -81,7 +85,7 @@ func (s *soak) run(ctx context.Context, kills int) error {
 	defer s.openGate()
 	s.begin(working, &workers, all[1:])
 
-	if err := s.killAll(ctx, kills); err != nil {
+	if err := s.stops(ctx, kills); err != nil {
 		return err
 	}
 	if err := s.allServed(ctx); err != nil {
@@ -101,13 +105,28 @@ func (s *soak) dial(ctx context.Context) (all []*pawl.Client, err error) {
 		case clients:
 			o.TTL = ttlBrief
 		}
-		c, err := pawl.Dial(ctx, []string{s.server.link}, o)
+		c, err := pawl.Dial(ctx, s.links(), o)
 		if err != nil {
 			return all, err
 		}
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+func (s *soak) links() (links []string) {
+	for _, srv := range s.servers {
+		links = append(links, srv.link)
+	}
+	return links
+}
+
+// stops stops servers so many times.
+func (s *soak) stops(ctx context.Context, kills int) error {
+	if len(s.servers) > 1 {
+		return s.killAmong(ctx, kills)
+	}
+	return s.killAll(ctx, kills)
 }
 
 // holdLong takes what is to be held through all kills.
@@ -163,11 +182,11 @@ func (s *soak) killAll(ctx context.Context, kills int) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := s.server.kill(); err != nil {
+		if err := s.servers[0].kill(); err != nil {
 			return err
 		}
 		s.kills++
-		if err := s.server.start(); err != nil {
+		if err := s.servers[0].start(); err != nil {
 			return err
 		}
 		if kills <= verboseMax || s.kills%10 == 0 {
@@ -200,10 +219,12 @@ func (s *soak) catchUp(ctx context.Context) error {
 			s.sample()
 			return nil
 		}
-		select {
-		case <-s.server.ended:
-			return s.server.failed()
-		default:
+		for _, srv := range s.servers {
+			select {
+			case <-srv.ended:
+				return srv.failed()
+			default:
+			}
 		}
 		switch ctx.Err() {
 		case nil:
@@ -302,7 +323,9 @@ func (s *soak) finish(ctx context.Context, all []*pawl.Client) error {
 	}
 	ending, stop := context.WithTimeout(ctx, readyMax)
 	defer stop()
-	wrong = append(wrong, s.server.stop(ending))
+	for _, srv := range s.servers {
+		wrong = append(wrong, srv.stop(ending))
+	}
 	if s.ledger.survived == 0 {
 		wrong = append(wrong, errors.New("no lease had a kill to survive: nothing was shown"))
 	}

@@ -20,12 +20,33 @@ const killsFew = 5
 
 func TestKills(t *testing.T) {
 	kills := max(killsFew, testwait.Reps(200))
-	out, err := killed(t, program(t), kills)
+	out, err := killed(t, program(t), 1, kills)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := fmt.Sprintf("\nkills: %d lost: 0 repeated tokens: 0 revived: 0\n", kills)
 	if !strings.HasSuffix(out, want) {
+		t.Errorf("the output is %q; it was to end with %q", out, want)
+	}
+}
+
+// killsAmong is how many kills of one of three servers a plain test run has.
+const killsAmong = 20
+
+// One of three servers is killed or stopped, again and again, the active one as well:
+// nothing is lost, and the others go on. The bounds are those that the pace of
+// elections and of signs of life gives, with room for a busy machine.
+func TestKillsAmongThree(t *testing.T) {
+	out, err := killed(t, program(t), 3, killsAmong)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if strings.HasPrefix(line, "to the next grant") {
+			t.Log(line)
+		}
+	}
+	if want := fmt.Sprintf("\nkills: %d lost: 0 repeated tokens: 0 revived: 0\n", killsAmong); !strings.HasSuffix(out, want) {
 		t.Errorf("the output is %q; it was to end with %q", out, want)
 	}
 }
@@ -47,7 +68,7 @@ func TestSoakFindsForgetfulServer(t *testing.T) {
 			if err := os.WriteFile(script, []byte("#!/bin/sh\n"+test.script+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			out, err := killed(t, script, killsFew)
+			out, err := killed(t, script, 1, killsFew)
 			if err == nil || strings.Contains(out, "lost: 0 ") {
 				t.Errorf("%v; the losses were not found:\n%s", err, out)
 			}
@@ -56,11 +77,11 @@ func TestSoakFindsForgetfulServer(t *testing.T) {
 }
 
 // killed runs the soak on a program and returns what it printed.
-func killed(t *testing.T, binary string, kills int) (string, error) {
+func killed(t *testing.T, binary string, servers, kills int) (string, error) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	var out bytes.Buffer
-	err := kill(t.Context(), binary, kills, &out)
+	err := kill(t.Context(), binary, servers, kills, &out)
 	goleak.VerifyNone(t)
 	return out.String(), err
 }

@@ -308,7 +308,7 @@ func (s *script) command(a *args) locktable.Command {
 			return locktable.Release{Ref: x + "/release", Lease: s.id(x + ".lease")}
 		}
 		g := s.gen(a, x)
-		return locktable.Release{Ref: ref(x, g), Session: s.id(x), Generation: g, Number: a.number(a.word(1)), Token: a.token(a.word(2))}
+		return locktable.Release{Ref: ref(x, g), Session: s.id(x), Generation: g, Number: a.number(a.word(1)), Token: a.token(a.word(2)), Lost: a.has("lost")}
 	case "check":
 		x := a.word(0)
 		g := s.gen(a, x)

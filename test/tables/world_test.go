@@ -283,8 +283,8 @@ func (w *fixture) answer(a locktable.Answer) string {
 		if a.RolledBack {
 			s += " rolled-back"
 		}
-		if a.Ride || a.Rode > 0 {
-			s += fmt.Sprintf(" rode=%v ride=%v", a.Rode, a.Ride)
+		if a.NewRide || a.Rode > 0 {
+			s += fmt.Sprintf(" rode=%v ride=%v", a.Rode, a.NewRide)
 		}
 		return s
 	case locktable.Opened:

@@ -21,6 +21,8 @@ type claimant struct {
 	wait  patience
 	// silent: the last look failed, and that was logged.
 	silent bool
+	// hasty: the active server's member is gone, and its silence is not long enough yet.
+	hasty bool
 	// other is the tenure whose ActiveTTL was last said to differ.
 	other int64
 }
@@ -79,7 +81,12 @@ func (c *claimant) note(ctx context.Context, err error) {
 	}
 }
 
-func (c *claimant) pace() time.Duration { return min(c.opts.ActiveTTL/10, paceMax) }
+func (c *claimant) pace() time.Duration {
+	if c.hasty {
+		return hastyPace
+	}
+	return min(c.opts.ActiveTTL/10, paceMax)
+}
 
 // try looks once and, when it is this node's turn, swaps itself in. Neither a
 // tenure nor an error: not yet.
@@ -162,7 +169,8 @@ func (c *claimant) turn(now situation) bool {
 	case now.tenure.Rev != 0 && bytes.Equal(now.tenure.Value, c.left()):
 		return true
 	}
-	return c.wait.observe(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev) >= c.patience(now)
+	waited := c.wait.observe(c.opts.Clock.Now(), now.tenure.Rev, now.beat.Rev)
+	return waited >= c.patience(now) || c.hastens(now, waited)
 }
 
 // patience is how long a claimant waits without a sign of life of the active server:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlproject/pawl/internal/clock"
@@ -31,6 +32,8 @@ type Options struct {
 	// once, so that two servers that were given one node do not go on deposing
 	// each other.
 	Resumes bool
+	// Members: the store's members are inside the servers; nil: they are elsewhere.
+	Members Members
 	// Beside runs what gives signs of life beside everything else; nil: in a
 	// goroutine. A simulator runs it in a time of its own.
 	Beside func(f func())
@@ -54,6 +57,9 @@ type Store struct {
 	silenced []byte
 	// claimed: a tenure has begun here.
 	claimed bool
+	// serving is the epoch of the tenure here that is not over as far as this server
+	// knows; 0: none.
+	serving atomic.Uint64
 }
 
 var _ store.Store = (*Store)(nil)
@@ -80,6 +86,10 @@ func (s *Store) Close() {
 	s.close()
 	s.beats.Wait()
 }
+
+// Serving reports whether a tenure has begun here that is not over, as far as this
+// server knows.
+func (s *Store) Serving() bool { return s.serving.Load() != 0 }
 
 // Active names the server whose tenure is in force.
 func (s *Store) Active(ctx context.Context) (store.Node, error) {

@@ -65,6 +65,7 @@ func newTenure(s *Store, epoch uint64, nonce store.Nonce, value []byte, rev int6
 	s.mu.Lock()
 	s.claimed = true
 	s.mu.Unlock()
+	s.serving.Store(epoch)
 	t.beating, t.stopBeat = context.WithCancel(s.closed)
 	if !s.opts.Sole {
 		s.opts.Beside(t.beat)
@@ -120,6 +121,7 @@ func (t *tenure) end(err error) error {
 	defer t.mu.Unlock()
 	if t.over == nil {
 		t.over = err
+		t.serving.CompareAndSwap(t.epoch, 0)
 		t.stopBeat()
 		close(t.lost)
 		if t.resigning {

@@ -23,6 +23,8 @@ type tenureValue struct {
 	// ActiveTTL is that of the server whose tenure it is: by this a standby waits.
 	// Absent: written by a version that did not say.
 	ActiveTTL span `json:"active_ttl,omitzero"`
+	// Member is the store's member inside that server; absent: it has none.
+	Member uint64 `json:"member,string,omitempty"`
 }
 
 // pointerValue is what the snapshot key holds.
@@ -70,6 +72,9 @@ func (s *Store) tenureOf(epoch uint64, self store.Node, nonce store.Nonce) []byt
 	v := tenureValue{Format: store.Format, Epoch: epoch, Link: self.Link, HTTP: self.HTTP, Nonce: nonce[:]}
 	if self != (store.Node{}) {
 		v.Node, v.ActiveTTL = self.ID[:], span(s.opts.ActiveTTL)
+		if s.opts.Members != nil {
+			v.Member = s.opts.Members.Own()
+		}
 	}
 	return encode(v)
 }

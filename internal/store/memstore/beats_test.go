@@ -1,6 +1,7 @@
 package memstore_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -163,6 +164,37 @@ func TestBeatFindsTenureOver(t *testing.T) {
 		case <-ten.Lost():
 		default:
 			t.Error("no hint that the tenure is lost, after two signs of life")
+		}
+	})
+}
+
+// A tenure that was handed over is taken by one of those who saw it, whoever is first.
+func TestHandOverIsAcceptedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memstore.NewDisk()
+		first := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+		t.Cleanup(first.Crash)
+		if err := claims(t, first, 1).Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), activeTTL/2)
+		defer stop()
+		var accepted atomic.Int64
+		var all sync.WaitGroup
+		for n := range byte(2) {
+			s := disk.Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+			t.Cleanup(s.Crash)
+			// Both see it before either claims.
+			s.Plan(fates(map[kvlog.What][]faulty.Fault{kvlog.WhatClaim: {{Delay: activeTTL / 10 * time.Duration(n+1)}}}))
+			all.Go(func() {
+				if _, err := s.Claim(ctx, store.Node{ID: [16]byte{n + 2}}, store.Nonce{n + 2}, nil); err == nil {
+					accepted.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := accepted.Load(); n != 1 {
+			t.Errorf("%d servers accepted the tenure", n)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // Acquire asks for a lease. The request id makes it safe to ask again after a
-// lost answer.
+// lost answer. The error is ErrNoRider beside a lease that is to be released.
 func (c *Client) Acquire(ctx context.Context, q *linkpb.AcquireRequest) (rest.LeaseBody, error) {
 	var a *linkpb.AcquireResponse
 	err := c.Call(ctx, time.Duration(q.WaitNano), func(ctx context.Context, l linkpb.LinkClient, _ bool) (err error) {
@@ -35,8 +36,14 @@ func (c *Client) Acquire(ctx context.Context, q *linkpb.AcquireRequest) (rest.Le
 		given = append(given, rest.NameBody{Name: f.GetName(), Fence: rest.Token(f.GetFence()), Slot: f.GetSlot()})
 	}
 	lease.Give(given, false)
+	if a.GetRideThroughNano() < q.GetRideThroughNano() {
+		return lease, ErrNoRider
+	}
 	return lease, nil
 }
+
+// ErrNoRider: the lease was granted, and must not ride.
+var ErrNoRider = errors.New("the server is of a version that knows of no leases that ride: it would let others in who do not claim")
 
 // HeldError adds to a refusal who holds the name, and what a break needs.
 func HeldError(q *linkpb.AcquireRequest, err error) error {

@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 		{"lost with it", good, outcome(amountB, true, 3, 4), rode, false},
 		{"tokens that repeat", outcome(amountB, false, 1, 1), kept, rode, false},
 		{"tokens that fall", good, outcome(0, true, 4, 3), rode, false},
-		{"tokens that fall between the halves", outcome(amountB, false, 5, 6), kept, rode, false},
+		{"tokens that fall between the acts", outcome(amountB, false, 5, 6), kept, rode, false},
 		{"no tokens", outcome(amountB, false, 0, 2), kept, rode, false},
 		{"the lease did not ride", good, kept, ridden(func(r *Ridden) { r.Rode = false }), false},
 		{"a server was there when it wrote", good, kept, ridden(func(r *Ridden) { r.Alone = false }), false},
@@ -128,7 +128,7 @@ func TestJSONNamesTheAct(t *testing.T) {
 	tell.End(judge(o, o, Ridden{Token: 7, Rode: true}))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	parts := []string{
-		`"half":"start"`, `"half":"unguarded"`, `"half":"guarded"`, `"half":"outage"`,
+		`"act":"start"`, `"act":"unguarded"`, `"act":"guarded"`, `"act":"outage"`,
 		`"outage":{"lost":"0","ledger":null,"token_a":"7","rode":true,"wrote_while_down":false,"resumed":false}`,
 	}
 	if len(lines) != len(parts) {

@@ -9,16 +9,17 @@
 //	        └─SIGKILL, start again─▶ pawl serve        (act 3: A alone)
 //
 // Nothing is mocked: the server is this program's "serve", the workers are this
-// program once more and use the public SDK, the ledger is a database file, and
-// the pause is SIGSTOP, and the outage SIGKILL. The one arrangement is that A's work between reading and
-// writing lasts until the demo says so, so that the pause meets it there every
+// program once more and use the public SDK, the ledger is a database, the pause is
+// SIGSTOP, and the outage SIGKILL. The one arrangement is that A's work between
+// reading and writing lasts until the demo says so: the pause meets it there every
 // time.
 //
-// It promises to end no process that it did not start, to leave none behind,
-// even if it is killed itself, and to remove its folder, and its database on
-// PostgreSQL, unless it is killed. It
-// reports success only when all acts came out as told: without the guard an update
-// is lost; with it the late write is refused and nothing is lost; and a lease that
-// rides outlives the outage under its token, while its holder's write is accepted
-// without a server, and nothing is lost.
+// It promises to end no process that it did not start, to leave none behind, even if
+// it is killed itself, and to remove its folder, and its database on PostgreSQL,
+// unless it is killed. It reports success only when all acts came out as they must:
+//
+//  1. Without the guard an update is lost.
+//  2. With it the late write is refused, and nothing is lost.
+//  3. With it a worker's write is accepted without a server, its lease outlives the
+//     outage under its token, and nothing is lost.
 package demo

@@ -82,7 +82,7 @@ func (z *zombie) resumes(ctx context.Context, a *process, r *Ridden) error {
 		return err
 	}
 	z.say("server", "started", 0, "serves again on %s, with what its store has kept (process %d)", z.address, z.server.cmd.Process.Pid)
-	s, err := a.next(ctx, stepGoesOn)
+	s, err := a.next(ctx, stepResumed)
 	if err != nil {
 		return err
 	}

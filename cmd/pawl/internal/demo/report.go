@@ -180,7 +180,7 @@ func (j *jsonLines) print(v any) { _ = j.enc.Encode(v) }
 // Begin implements Reporter.
 func (j *jsonLines) Begin(s Setting) {
 	j.print(struct {
-		Half   string `json:"half"`
+		Act    string `json:"act"`
 		What   string `json:"what"`
 		TTL    string `json:"ttl"`
 		Ledger string `json:"ledger"`
@@ -195,7 +195,7 @@ func (j *jsonLines) Act(a Act) { j.act = a }
 // Say implements Reporter.
 func (j *jsonLines) Say(m Moment) {
 	j.print(struct {
-		Half  string      `json:"half"`
+		Act   string      `json:"act"`
 		At    string      `json:"at"`
 		Who   string      `json:"who"`
 		What  string      `json:"what"`

@@ -31,7 +31,7 @@ type Worker struct {
 	// Slow: the work between reading and writing lasts until a line is read.
 	Slow bool
 	// Rides: the lease rides through an outage. The worker adds its amount before, in and
-	// after it; a line is read when the outage has begun.
+	// after it. It reads a line when the outage has begun.
 	Rides bool
 }
 
@@ -46,7 +46,7 @@ const (
 	stepWrote    = "wrote"
 	stepRefused  = "refused"
 	stepRides    = "rides"
-	stepGoesOn   = "goes on"
+	stepResumed  = "resumed"
 	stepReleased = "released"
 	stepFailed   = "failed"
 )
@@ -163,7 +163,7 @@ func (w Worker) ride(ctx context.Context, client *pawl.Client, book ledger, goOn
 	if err := lease.Check(ctx); err != nil {
 		return err
 	}
-	report(step{Step: stepGoesOn, Token: lease.Token(), Riding: lease.Riding()})
+	report(step{Step: stepResumed, Token: lease.Token(), Riding: lease.Riding()})
 	if err := w.addUnder(ctx, lease, book, nil, report); err != nil {
 		return err
 	}

@@ -63,11 +63,11 @@ func Zombie(ctx context.Context, o Options) (err error) {
 	defer func() { z.server.stop() }() // the one that runs by then
 	z.say("server", "started", 0, "serves on %s with its embedded store (process %d)", z.address, z.server.cmd.Process.Pid)
 
-	lost, err := z.late(ctx, Unguarded)
+	lost, err := z.lateWrite(ctx, Unguarded)
 	if err != nil {
 		return err
 	}
-	kept, err := z.late(ctx, Guarded)
+	kept, err := z.lateWrite(ctx, Guarded)
 	if err != nil {
 		return err
 	}
@@ -108,10 +108,10 @@ func (z *zombie) say(who, what string, token guard.Token, text string, a ...any)
 	})
 }
 
-// late runs one of the first two acts. A is stopped between reading and writing, outside of a
-// transaction: inside one it would hold SQLite's write lock, or in PostgreSQL its lock
-// in the guard, and no claim could succeed before it goes on.
-func (z *zombie) late(ctx context.Context, act Act) (o Outcome, err error) {
+// lateWrite runs one of the first two acts. A is stopped between reading and writing,
+// outside of a transaction: inside one it would hold SQLite's write lock, or in PostgreSQL
+// its lock in the guard, and no claim could succeed before it goes on.
+func (z *zombie) lateWrite(ctx context.Context, act Act) (o Outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// When something goes wrong a worker is killed: it may be a stopped one.

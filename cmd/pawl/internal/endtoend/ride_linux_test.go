@@ -160,22 +160,30 @@ func (s *server) waitsFor(name string) {
 	testwait.Until(s.t, bound, "the name has a holder", func() bool { return len(s.lookUp(name).Holders) > 0 })
 }
 
-// A rider is cut off while others are not: its lease expires, one that does not claim waits
-// and is told why, one that claims is granted the name, and the rider reads its mark and
-// ends. A guard's answer is a successor's, so nothing of the rider's lands behind it.
-func TestCutOffRiderEndsWhenOvertaken(t *testing.T) {
-	long(t)
-	dsn := guardedFile(t)
-	s := newServer(t)
-	s.up()
+// cutOffRider starts a rider, cuts it off from the server, and waits until its lease has
+// expired there.
+func cutOffRider(t *testing.T, s *server, dsn string) (*job, *relay) {
+	t.Helper()
 	way := newRelay(t, s.link)
 	rider := startJob(t, way.address, "--claim", dsn, "--ride-through=1h")
 	way.set(silent)
 	rider.says(rides)
 	testwait.Until(t, bound, "the rider's lease expires", func() bool { return len(s.lookUp("a").Holders) == 0 })
+	return rider, way
+}
+
+// A rider is cut off while others are not: its lease expires, one that does not claim waits
+// and is told why, one that claims is granted the name, and the rider reads its mark and
+// ends.
+func TestCutOffRiderEndsWhenOvertaken(t *testing.T) {
+	long(t)
+	dsn := guardedFile(t)
+	s := newServer(t)
+	s.up()
+	rider, _ := cutOffRider(t, s, dsn)
 
 	contains(t, s.want(75, "run", "a", "-n", "--", "true").stderr, "to acquires that do not claim")
-	contains(t, s.want(75, "run", "a", "-w", "2s", "--", "true").stderr, "waiting: a is closed for ", "to all that do not claim", "not granted within 2s")
+	contains(t, s.want(75, "run", "a", "-w", "2s", "--", "true").stderr, "waiting: a is closed for ", "to acquires that do not claim", "not granted within 2s")
 	if !rider.runs() {
 		t.Fatalf("the rider's command was ended although nobody had claimed:\n%s", rider.said())
 	}
@@ -195,11 +203,7 @@ func TestRideEndsWhenServerSaysGone(t *testing.T) {
 	dsn := guardedFile(t)
 	s := newServer(t)
 	s.up()
-	way := newRelay(t, s.link)
-	rider := startJob(t, way.address, "--claim", dsn, "--ride-through=1h")
-	way.set(silent)
-	rider.says(rides)
-	testwait.Until(t, bound, "the rider's lease expires", func() bool { return len(s.lookUp("a").Holders) == 0 })
+	rider, way := cutOffRider(t, s, dsn)
 	way.set(passing)
 	if r := rider.end(); r.code != 70 {
 		t.Errorf("the rider ended with %d:\n%s", r.code, rider.said())
@@ -207,7 +211,7 @@ func TestRideEndsWhenServerSaysGone(t *testing.T) {
 	contains(t, rider.said(), "the ride is over, after ", "the server no longer has it: the command is asked to end")
 }
 
-// The run hears of everything that ends a ride. While it is stopped, its command has a TTL.
+// Only the run hears of what ends a ride. When it is stopped, its command ends within a TTL.
 func TestStoppedRunOfRiderHasCommandEnded(t *testing.T) {
 	long(t)
 	s := newServer(t)
@@ -228,7 +232,31 @@ func TestStoppedRunOfRiderHasCommandEnded(t *testing.T) {
 	}
 }
 
-// No ride lasts longer than it may. The command ends before.
+// What a command had sent when it was ended may be on its way yet, so the end of its run
+// releases no lease that rode, although a server is back by then.
+func TestEndedCommandOfRiderIsNotReleased(t *testing.T) {
+	long(t)
+	s := newServer(t)
+	s.up()
+	rider := startJob(t, s.link, "--claims", "--ride-through=1h")
+	s.signal(syscall.SIGKILL)
+	s.end()
+	rider.says(rides)
+	if err := rider.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	rider.gone()
+	s.up()
+	if err := rider.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if r := rider.end(); r.code != 70 {
+		t.Errorf("it ended with %d:\n%s", r.code, rider.said())
+	}
+	s.want(75, "run", "a", "-n", "--", "true")
+}
+
+// The command ends before its ride-through is over.
 func TestRideThroughIsOver(t *testing.T) {
 	long(t)
 	s := newServer(t)
@@ -249,8 +277,8 @@ func TestRideThroughIsOver(t *testing.T) {
 	contains(t, rider.said(), "its ride-through of 8s is over, and no server has answered")
 }
 
-// A command that ends while its lease rides has ended well, and says what its name is left
-// like.
+// A command that ends while its lease rides has ended well. The run says that no server
+// could be told, and for how long the name is closed.
 func TestCommandEndsWhileItRides(t *testing.T) {
 	long(t)
 	s := newServer(t)
@@ -262,7 +290,7 @@ func TestCommandEndsWhileItRides(t *testing.T) {
 	if r := rider.finish(); r.code != 5 {
 		t.Errorf("it ended with %d:\n%s", r.code, rider.said())
 	}
-	contains(t, rider.said(), "no server could be told that the lease is released", "a is closed for 1h0m0s to all that do not claim")
+	contains(t, rider.said(), "no server could be told that the lease is released", "a is closed for 1h0m0s to acquires that do not claim")
 }
 
 // The same on PostgreSQL, with a password in a file: a claim with a fresh token stops a rider

@@ -136,6 +136,7 @@ func (p *peering) serve(l net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathMember, p.answerMember)
 	mux.HandleFunc("POST "+pathJoin, p.answerJoin)
+	mux.HandleFunc("POST "+pathLead, p.answerLead)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if h := p.rest.Load(); h != nil {
 			(*h).ServeHTTP(w, r)

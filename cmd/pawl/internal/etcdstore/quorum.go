@@ -37,6 +37,7 @@ type Quorum struct {
 
 	opts  QuorumOptions
 	peers *peering
+	lead  lead
 	// begun: the member has its place, and the store may be used.
 	begun atomic.Bool
 	// waits is what was said last that the start waits for.
@@ -53,7 +54,7 @@ var _ store.Store = (*Quorum)(nil)
 func OpenQuorum(ctx context.Context, opts QuorumOptions) (_ *Quorum, err error) {
 	opts.EmbeddedOptions = opts.EmbeddedOptions.withDefaults()
 	e := newEmbedded(opts.EmbeddedOptions)
-	q := &Quorum{Embedded: e, opts: opts}
+	q := &Quorum{Embedded: e, opts: opts, lead: lead{clock: opts.Clock, term: newTerm()}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the quorum's store: %w", errors.Join(err, q.Close()))
@@ -92,6 +93,7 @@ func OpenQuorum(ctx context.Context, opts QuorumOptions) (_ *Quorum, err error) 
 		Clock: opts.Clock, ActiveTTL: opts.ActiveTTL, Logger: opts.Logger,
 		// The folder's lock shows it.
 		Resumes: true,
+		Members: q,
 	})
 	running, stop := context.WithCancel(context.Background())
 	e.stop = stop
@@ -138,6 +140,7 @@ func (q *Quorum) noteEach(ctx context.Context) {
 // Close stops the member and gives the folder and the listener back.
 func (q *Quorum) Close() error {
 	if q.peers != nil {
+		q.handOver()
 		q.peers.leaves()
 	}
 	err := q.Embedded.Close()
@@ -175,6 +178,8 @@ func (p place) Txn(ctx context.Context, t kvlog.Txn) (kvlog.Result, error) {
 		return kvlog.Result{}, err
 	}
 	defer cancel()
+	ctx, end := p.lead.within(ctx)
+	defer end()
 	return guarded{p.Embedded}.Txn(ctx, t)
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/founding"
+	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
 )
 
@@ -49,6 +50,7 @@ func (q *Quorum) begin(ctx context.Context, served bool, end folderEnd) error {
 	e.opts.Logger.Info("the member has its place", "node", q.opts.Node, "members", len(membersOf(e.etcd)))
 	e.upkeep.Go(func() { e.laySegments(ctx) })
 	e.upkeep.Go(func() { q.noteEach(ctx) })
+	e.upkeep.Go(func() { q.watchLead(ctx) })
 	e.maintain(ctx, reached)
 	return nil
 }
@@ -59,6 +61,7 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 		Name: q.opts.Node, First: q.opts.Peers[0].Name,
 		Served: served, Cluster: end.cluster, ID: end.id, Last: end.last,
 	}
+	since := q.opts.Clock.Now()
 	for {
 		if !served {
 			q.peers.state.Store(founding.Empty)
@@ -72,6 +75,9 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 		case founding.Start:
 			if d.Unchecked && d.Why != "" {
 				q.opts.Logger.Warn("the folder is used unchecked", "why", d.Why)
+			}
+			if len(end.members) > 1 && !q.rested(ctx, since) {
+				return context.Cause(ctx)
 			}
 			return q.goOn()
 		case founding.Found:
@@ -93,6 +99,26 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 		}
 		if !q.pause(ctx) {
 			return context.Cause(ctx)
+		}
+	}
+}
+
+// rested waits until a whole ActiveTTL has passed since this server started. If its disk
+// has lost a take-over that it had acknowledged, the server that was deposed by it has
+// ended its tenure by then (docs/internals/set-back.md).
+func (q *Quorum) rested(ctx context.Context, since clock.Reading) bool {
+	timer := q.opts.Clock.NewTimer()
+	defer timer.Stop()
+	for {
+		left := q.Embedded.opts.ActiveTTL - q.opts.Clock.Now().Shorter(since)
+		if left <= 0 {
+			return true
+		}
+		timer.Reset(left)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			return false
 		}
 	}
 }
@@ -157,7 +183,7 @@ func (q *Quorum) launch(left string, as func(*embed.Config)) error {
 		cfg.AdvertisePeerUrls = []url.URL{*u}
 		cfg.InitialCluster = own.Name + "=" + own.URL
 		cfg.PeerTLSInfo = q.peers.tls.info()
-		cfg.TickMs, cfg.ElectionMs = 100, 1000
+		cfg.TickMs, cfg.ElectionMs = uint(tick.Milliseconds()), uint(election.Milliseconds())
 		as(cfg)
 	})
 	if err != nil {

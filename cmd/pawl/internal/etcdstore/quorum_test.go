@@ -54,6 +54,9 @@ func foundQuorum(t *testing.T, n int) []*Quorum {
 			}
 			return q.begun.Load()
 		})
+		if m := q.etcd.Server.Cluster().Member(q.etcd.Server.MemberID()); m == nil || m.IsLearner {
+			t.Errorf("%s has its place, and no vote: %v", q.opts.Node, m)
+		}
 	}
 	return all
 }
@@ -110,4 +113,9 @@ func TestQuorumNeedsMember(t *testing.T) {
 			t.Errorf("%s: %v, expected %q", c.what, err, c.needed)
 		}
 	}
+}
+
+// A joiner has its place when it has its vote.
+func TestQuorumJoinersHaveVotes(t *testing.T) {
+	foundQuorum(t, 3)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"expvar"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
-	"go.etcd.io/raft/v3"
 )
 
 // The roster is what operators said of members, in the cluster itself: a key for each
@@ -80,13 +78,9 @@ func (p *peering) expects(e *embed.Etcd, name string) (expected, bool) {
 // it never leaves their logs again. What is not committed may. This member knows it
 // while it leads.
 func (p *peering) noteReached(e *embed.Etcd) {
-	f, ok := expvar.Get("raft.status").(expvar.Func)
+	s, ok := raftStatus(e)
 	if !ok {
 		return
-	}
-	s, ok := f.Value().(raft.Status)
-	if !ok || s.ID != uint64(e.Server.MemberID()) {
-		return // a test has several members in one process
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

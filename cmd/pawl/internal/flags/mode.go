@@ -13,8 +13,8 @@ type Mode struct {
 	Shared    bool
 	Slots     int64
 	LockDelay Duration
-	// Claims: what runs under the lease claims its guards before it acts. RideThrough is
-	// how long it may go on without an answer.
+	// Claims: the holder claims its guards before it acts. RideThrough is how long after
+	// its last renewal it may go on without an answer.
 	Claims      bool
 	RideThrough Duration
 }
@@ -27,9 +27,9 @@ func (m *Mode) Add(f *pflag.FlagSet) {
 	m.AddRide(f)
 }
 
-// AddRide adds the flags of claims and rides alone.
+// AddRide adds the flags of claims and rides only.
 func (m *Mode) AddRide(f *pflag.FlagSet) {
-	f.BoolVar(&m.Claims, "claims", false, "say that the holder claims a guard of the resource before it acts; it is also granted a name that a rider has left")
+	f.BoolVar(&m.Claims, "claims", false, "say that the holder claims a guard of the resource before it acts; it may then be granted a claim-only name")
 	f.Var(&m.RideThrough, "ride-through", "how long the holder may go on without an answer after its last renewal, at most 24h; it must claim")
 }
 

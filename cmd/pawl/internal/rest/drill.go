@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pawlproject/pawl/internal/cell"
+	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 type drillRequest struct {
@@ -26,7 +27,7 @@ func (b *drillRequest) check() error {
 	return nil
 }
 
-// DrillBody tells who did not live through a drill.
+// DrillBody tells which sessions did not live through a drill, and which rode.
 type DrillBody struct {
 	Lasted    Duration        `json:"lasted" doc:"How long the outage lasted."`
 	Sessions  int             `json:"sessions" format:"int32" doc:"Sessions that were open when it began."`
@@ -56,36 +57,38 @@ type DrillRideBody struct {
 	Names    []string `json:"names" doc:"The first 8 of the names of its leases that may ride."`
 }
 
-// DrillOf is how long a drill goes on, as the status has it; nil: none is held.
-func DrillOf(left time.Duration) *Duration {
-	if left <= 0 {
-		return nil
-	}
-	d := Duration(max(left.Round(time.Millisecond), time.Millisecond))
-	return &d
-}
+// DrillLeft is how long a drill goes on, as the status has it; nil: none is held.
+func DrillLeft(left time.Duration) *Duration { return unlessZero(roundUp(left)) }
 
 func (s *handlers) drill(ctx context.Context, _ *empty, in *drillRequest) (*body[DrillBody], error) {
 	r, err := s.cell.Drill(ctx, time.Duration(*in.For))
 	if err != nil {
 		return nil, s.refusal(err)
 	}
-	return &body[DrillBody]{drillBody(r)}, nil
+	return &body[DrillBody]{DrillOf(wire.DrillReport(r))}, nil
 }
 
-func drillBody(r cell.DrillReport) DrillBody {
+// DrillOf is the report of a drill as the link has it.
+func DrillOf(r *linkpb.DrillResponse) DrillBody {
 	b := DrillBody{
-		Lasted: Duration(r.Lasted.Round(time.Millisecond)), Sessions: r.Sessions, Returned: r.Returned, Lost: []DrillLossBody{}, LostCount: r.LostCount,
-		Rides: []DrillRideBody{}, RideCount: r.RideCount, Missing: r.Missing,
+		Lasted:   Duration(time.Duration(r.GetLastedNano()).Round(time.Millisecond)),
+		Sessions: int(r.GetSessions()), Returned: int(r.GetReturned()), Missing: int(r.GetMissing()),
+		Lost: []DrillLossBody{}, LostCount: int(r.GetLostCount()),
+		Rides: []DrillRideBody{}, RideCount: int(r.GetRidesCount()),
 	}
-	for _, e := range r.Lost {
-		b.Lost = append(b.Lost, DrillLossBody{Holder: e.Handle, Label: e.Label, Identity: e.Identity, Leases: e.Leases, Names: named(e.Names)})
+	for _, x := range r.GetLost() {
+		b.Lost = append(b.Lost, DrillLossBody{
+			Holder: x.GetHolder(), Label: x.GetLabel(), Identity: x.GetIdentity(), Leases: int(x.GetLeases()), Names: named(x.GetNames()),
+		})
 	}
-	for _, e := range r.Rides {
-		b.Rides = append(b.Rides, DrillRideBody{Holder: e.Handle, Label: e.Label, Identity: e.Identity, Rode: Duration(e.Rode.Round(time.Millisecond)), Names: named(e.Names)})
+	for _, x := range r.GetRides() {
+		b.Rides = append(b.Rides, DrillRideBody{
+			Holder: x.GetHolder(), Label: x.GetLabel(), Identity: x.GetIdentity(),
+			Rode: Duration(time.Duration(x.GetRodeNano()).Round(time.Millisecond)), Names: named(x.GetNames()),
+		})
 	}
 	return b
 }
 
-// named are names as a list that is there, though it be empty.
+// named are names as a list, which is there even when it is empty.
 func named(names []string) []string { return append([]string{}, names...) }

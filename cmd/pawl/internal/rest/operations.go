@@ -196,7 +196,7 @@ func (s *handlers) renewSession(ctx context.Context, in *sessionInput, b *renewB
 }
 
 func (s *handlers) closeSession(ctx context.Context, in *sessionInput) (*body[empty], error) {
-	if err := s.cell.CloseSession(ctx, in.Session); err != nil {
+	if err := s.cell.CloseSession(ctx, in.Session, false); err != nil {
 		return nil, s.refusal(err)
 	}
 	return &body[empty]{}, nil
@@ -318,18 +318,13 @@ func (b *breakRequest) check() error {
 // BreakBody answers a break.
 type BreakBody struct {
 	Ended bool `json:"ended" doc:"The lease has ended. Otherwise its holder was asked to let go."`
-	// RidesOn is set when the lease was one that rides.
+	// RidesOn is set when the lease was one that may ride.
 	RidesOn *Duration `json:"rides_on,omitempty" doc:"How long the holder may go on where it cannot be reached: a break does not stop it, a guard does that is claimed under a later lease. The name is closed for so long to acquires that do not claim. Absent: not beyond its deadline."`
 }
 
 // BreakOf answers a break after which the holder may go on for ridesOn.
 func BreakOf(ended bool, ridesOn time.Duration) BreakBody {
-	b := BreakBody{Ended: ended}
-	if ridesOn > 0 {
-		d := Duration(ridesOn)
-		b.RidesOn = &d
-	}
-	return b
+	return BreakBody{Ended: ended, RidesOn: unlessZero(Duration(ridesOn))}
 }
 
 func (s *handlers) breakLease(ctx context.Context, _ *empty, in *breakRequest) (*body[BreakBody], error) {

@@ -26,7 +26,7 @@ func (f fake) OpenSession(context.Context, time.Duration, string) (string, time.
 func (f fake) RenewSession(context.Context, string, time.Duration) (time.Duration, error) {
 	return 0, f.err
 }
-func (f fake) CloseSession(context.Context, string) error { return f.err }
+func (f fake) CloseSession(context.Context, string, bool) error { return f.err }
 
 func (f fake) Acquire(context.Context, cell.AcquireRequest) (cell.Lease, error) {
 	return cell.Lease{}, f.err

@@ -65,12 +65,14 @@ func TestBrokenRiderLeavesNameClaimOnly(t *testing.T) {
 	if err != nil || left <= 59*time.Minute || left > time.Hour || lock["closed_for"] != "0s" || len(holders(lock)) != 0 {
 		t.Errorf("after the break the name is %v (%v)", lock, err)
 	}
-	for _, mode := range []string{``, `,"shared":true`, `,"slots":2`, `,"lock_delay":"1s"`, `,"wait":"1ms"`} {
+	for _, mode := range []string{``, `,"shared":true`, `,"lock_delay":"1s"`, `,"wait":"1ms"`} {
 		no := c.refused(409, "held", "POST", "/v1/leases", `{"name":"a"`+mode+`}`)
 		if d := no.text("detail"); !strings.Contains(d, "acquires that do not claim") || !strings.Contains(d, "claim a guard") || no.body["holder"] != nil {
 			t.Errorf("%s: refused with %v", mode, no.body)
 		}
 	}
+	// A claim of a slot would not stop the rider of a lock.
+	c.refused(409, "conflict", "POST", "/v1/leases", `{"name":"a","slots":2,"claims":true}`)
 	c.want(200, "POST", "/v1/leases", `{"name":"a","claims":true,"shared":true}`)
 	if no := c.refused(409, "held", "POST", "/v1/leases", `{"name":"a","shared":true}`); no.body["holder"] == nil || !strings.Contains(no.text("detail"), "do not claim") {
 		t.Errorf("beside a reader that claims: refused with %v", no.body)

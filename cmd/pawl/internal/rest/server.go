@@ -22,7 +22,7 @@ type Cell interface {
 	Info() cell.Info
 	OpenSession(ctx context.Context, ttl time.Duration, label string) (session string, granted time.Duration, err error)
 	RenewSession(ctx context.Context, session string, want time.Duration) (ttl time.Duration, err error)
-	CloseSession(ctx context.Context, session string) error
+	CloseSession(ctx context.Context, session string, givenUp bool) error
 	Acquire(ctx context.Context, r cell.AcquireRequest) (cell.Lease, error)
 	RenewLease(ctx context.Context, lease string, want time.Duration) (cell.Renewal, error)
 	Release(ctx context.Context, lease string) error

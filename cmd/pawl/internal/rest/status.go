@@ -44,8 +44,7 @@ func (s *handlers) status(ctx context.Context, _ *struct{}) (*body[StatusBody], 
 		return nil, s.refusal(err)
 	}
 	return &body[StatusBody]{StatusBody{
-		Drill: DrillOf(st.Drill),
-		Cell:  st.Cell, Epoch: Number(st.Epoch),
+		Cell: st.Cell, Epoch: Number(st.Epoch),
 		Role: st.Role(), Active: st.Active, ActiveLink: st.ActiveLink, ActiveHTTP: st.ActiveHTTP, ActiveTTL: Duration(st.ActiveTTL),
 		Followed: Number(st.Followed), Behind: Duration(st.Behind.Round(time.Millisecond)),
 		Counter: Number(st.Token), CounterAhead: Duration(st.Ahead.Round(time.Microsecond)),
@@ -53,6 +52,7 @@ func (s *handlers) status(ctx context.Context, _ *struct{}) (*body[StatusBody], 
 		Store: s.store, Batch: Number(st.Batch),
 		StoreUsed: Number(max(st.Usage.Used, 0)), StoreQuota: Number(max(st.Usage.Quota, 0)), DiskFree: Number(max(st.Usage.Free, 0)),
 		StoreHistory: Number(max(st.Usage.History, 0)), StoreWarning: st.Usage.Warning,
-		Tight: st.Tight, RolledBack: st.RolledBack, Version: s.version, TLS: s.tls, Auth: s.auth, Partial: st.Partial,
+		Tight: st.Tight, RolledBack: st.RolledBack, Drill: DrillLeft(st.Drill),
+		Version: s.version, TLS: s.tls, Auth: s.auth, Partial: st.Partial,
 	}}, nil
 }

@@ -127,31 +127,27 @@ type HolderBody struct {
 	Shared    bool      `json:"shared"`
 	Slot      uint32    `json:"slot"`
 	Breaking  bool      `json:"breaking" doc:"The holder was asked to let go and has not done so yet."`
-	// Grade is in words, so that a reader needs no table of them.
-	Grade string `json:"grade" enum:"advisory,delayed,claimed" doc:"What stands between a holder that is late and the resource, in the holder's own word: a guard that it claims before it acts, a lock-delay, or the lease alone."`
-	// RideThrough is set for a lease that rides.
+	Grade     string    `json:"grade" enum:"advisory,delayed,claimed" doc:"What stands between a holder that is late and the resource, in the holder's own word: a guard that it claims before it acts, a lock-delay, or the lease alone."`
+	// RideThrough is set for a lease that may ride.
 	RideThrough *Duration `json:"ride_through,omitempty" doc:"How long after its last renewal the holder may go on without an answer. Absent: to its deadline."`
 	Identity    string    `json:"identity,omitempty" doc:"Who the holder is, where callers prove that; the label is what it says itself."`
 }
 
 // HolderOf is a holder as the link has it.
 func HolderOf(h *linkpb.Holder) HolderBody {
-	b := HolderBody{
-		Token:     Token(h.GetToken()),
-		Holder:    h.GetHolder(),
-		Label:     h.GetLabel(),
-		Since:     time.Unix(0, h.GetSinceUnixNano()).UTC(),
-		ExpiresIn: Duration(max(time.Duration(h.GetExpiresInNano()), 0).Round(time.Millisecond)),
-		Shared:    h.GetShared(),
-		Slot:      h.GetSlot(),
-		Breaking:  h.GetBreaking(),
-		Grade:     gradeOf(h.GetGrade()),
-		Identity:  h.GetIdentity(),
+	return HolderBody{
+		Token:       Token(h.GetToken()),
+		Holder:      h.GetHolder(),
+		Label:       h.GetLabel(),
+		Since:       time.Unix(0, h.GetSinceUnixNano()).UTC(),
+		ExpiresIn:   Duration(max(time.Duration(h.GetExpiresInNano()), 0).Round(time.Millisecond)),
+		Shared:      h.GetShared(),
+		Slot:        h.GetSlot(),
+		Breaking:    h.GetBreaking(),
+		Grade:       gradeOf(h.GetGrade()),
+		Identity:    h.GetIdentity(),
+		RideThrough: unlessZero(Duration(h.GetRideThroughNano())),
 	}
-	if ride := Duration(h.GetRideThroughNano()); ride > 0 {
-		b.RideThrough = &ride
-	}
-	return b
 }
 
 // gradeOf is a grade in a word; a server that knows of none says nothing of guards.
@@ -191,7 +187,7 @@ type LockBody struct {
 func LockOf(l *linkpb.Lock) LockBody {
 	b := LockBody{
 		Name: l.GetName(), Slots: l.GetSlots(), SlotsInUse: l.GetInUse(), Value: l.GetValue(),
-		ClosedFor: closedFor(time.Duration(l.GetClosedForNano())), ClaimOnly: closedFor(time.Duration(l.GetClaimOnlyNano())),
+		ClosedFor: roundUp(time.Duration(l.GetClosedForNano())), ClaimOnly: roundUp(time.Duration(l.GetClaimOnlyNano())),
 		Holders: []HolderBody{}, Waiters: []WaiterBody{},
 	}
 	for _, h := range l.GetHolders() {
@@ -203,8 +199,16 @@ func LockOf(l *linkpb.Lock) LockBody {
 	return b
 }
 
-// closedFor rounds up, so that asking again after it is not too early.
-func closedFor(d time.Duration) Duration {
+// unlessZero leaves out what is 0.
+func unlessZero(d Duration) *Duration {
+	if d <= 0 {
+		return nil
+	}
+	return &d
+}
+
+// roundUp leaves whole milliseconds, so that asking again after them is not too early.
+func roundUp(d time.Duration) Duration {
 	return Duration((max(d, 0) + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 

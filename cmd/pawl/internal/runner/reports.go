@@ -38,11 +38,11 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 		}
 		return err
 	})
-	if err == nil && len(r.Args) > 0 && !r.rides() && !supervise.RidesOutTakeover(r.TTL.Value, r.KillAfter.Value, activeTTL) {
+	if err == nil && len(r.Args) > 0 && !r.mayRide() && !supervise.RidesOutTakeover(r.TTL.Value, r.KillAfter.Value, activeTTL) {
 		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v; a restart of the server, or another one's taking over, can take %v; a longer --ttl gives it the time",
 			output.Duration(r.TTL.Value), output.Duration(r.KillAfter.Value), output.Duration(supervise.Grace(r.TTL.Value, r.KillAfter.Value)), output.Duration(activeTTL+2*time.Second)))
 	}
-	if err == nil && r.rides() && r.Mode.RideThrough.Value <= r.TTL.Value {
+	if err == nil && r.mayRide() && r.Mode.RideThrough.Value <= r.TTL.Value {
 		r.notice(fmt.Sprintf("with --ttl %v and --ride-through %v the lease never rides: its ride would be over before its deadline; expected a longer --ride-through",
 			output.Duration(r.TTL.Value), output.Duration(r.Mode.RideThrough.Value)))
 	}
@@ -53,17 +53,17 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 const reportAfter = time.Second
 
 // reportHolder says who has the name that is waited for, and says it again when a
-// place in the queue was lost and a server answers again. To one that does not claim it
-// also says that the name is closed to it, which may begin while it waits.
+// place in the queue was lost and a server answers again. Unless the acquire claims, it
+// also looks every TTL whether the name has become claim-only, and says so once.
 func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
 	<-client.After(ctx, reportAfter)
 	for again := false; ctx.Err() == nil; {
-		closed := r.Mode.Claims
+		looks := !r.Mode.Claims
 		_ = asking.List(ctx, &linkpb.ListRequest{Name: r.Name}, func(l rest.LockBody) error { // only to be helpful
 			switch {
 			case ctx.Err() != nil:
 			case l.ClaimOnly > 0 && !r.Mode.Claims:
-				closed = true
+				looks = false
 				r.notice("waiting: " + claimOnly(l))
 			case len(l.Holders) > 0 && !again:
 				r.notice("waiting: " + output.Text(l.Name) + " is " + output.Holder(l.Holders[0]))
@@ -71,7 +71,7 @@ func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
 			return nil
 		})
 		var look <-chan struct{}
-		if !closed {
+		if looks {
 			look = client.After(ctx, r.TTL.Value)
 		}
 		select {
@@ -84,10 +84,11 @@ func (r *running) reportHolder(ctx context.Context, asking *client.Client) {
 	}
 }
 
-// claimOnly says why a name is not granted to one that does not claim, and until when.
+// claimOnly says why a name is not granted to an acquire that does not claim, and until
+// when.
 func claimOnly(l rest.LockBody) string {
 	left := time.Duration(l.ClaimOnly)
-	return fmt.Sprintf("%s is closed for %v, until %s, to all that do not claim: a lease that rides through outages ended unreleased, and its holder may be going on; with --claim or --claims it is granted at once",
+	return fmt.Sprintf("%s is closed for %v, until %s, to acquires that do not claim: a lease that rides through outages ended unreleased, and its holder may be going on; with --claim or --claims it is granted at once",
 		output.Text(l.Name), output.Duration(left), clock.System().Wall().Add(left).UTC().Format(time.RFC3339))
 }
 
@@ -119,7 +120,8 @@ type renewals struct {
 
 	mu    sync.Mutex
 	ended bool
-	rode  time.Duration // when the ride began, by the boot clock; 0: none is under way
+	// rideBegan is when the ride began, by the boot clock; 0: none is under way.
+	rideBegan time.Duration
 }
 
 // end has nothing more be said of renewals: why the command is ended is said now.
@@ -226,7 +228,7 @@ func (h *renewals) watch(events <-chan pawl.Event) {
 
 // spare is for how long the command may go on when the lease lasts for what remains.
 func (h *renewals) spare(remaining time.Duration) time.Duration {
-	if len(h.Args) == 0 || h.rides() {
+	if len(h.Args) == 0 || h.mayRide() {
 		return remaining
 	}
 	return remaining - h.KillAfter.Value - supervise.Margin(h.TTL.Value)
@@ -234,7 +236,7 @@ func (h *renewals) spare(remaining time.Duration) time.Duration {
 
 // threat says what comes when no renewal is answered for what remains.
 func (h *renewals) threat(remaining time.Duration) string {
-	if h.rides() {
+	if h.mayRide() {
 		return "the lease begins to ride on its guard in " + output.Duration(remaining).String()
 	}
 	if len(h.Args) == 0 {
@@ -256,7 +258,7 @@ func (h *renewals) why(remaining time.Duration) string {
 // renewal may have been answered since.
 func (h *renewals) overdue() string {
 	left, _ := h.remaining()
-	if h.rides() {
+	if h.mayRide() {
 		return h.rideOverdue()
 	}
 	if h.spare(left) > h.TTL.Value/12 {

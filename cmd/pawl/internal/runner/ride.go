@@ -30,7 +30,7 @@ func (h *renewals) beginRide(why error) {
 	if h.ended || left <= 0 {
 		return
 	}
-	h.rode = clock.Boottime()
+	h.rideBegan = clock.Boottime()
 	h.report("riding", line, map[string]any{"until": until})
 }
 
@@ -41,14 +41,14 @@ func (h *renewals) answered() bool {
 	return !h.ended && h.endRide(false)
 }
 
-// endRide says that a ride is over, and reports whether there was one. Why it was lost is
-// said by those who know. Called with the lock held.
+// endRide says that a ride is over, and reports whether there was one. Why the lease was
+// lost is said where that is known. It is called with the lock held.
 func (h *renewals) endRide(lost bool) bool {
-	if h.rode == 0 {
+	if h.rideBegan == 0 {
 		return false
 	}
-	length := output.Duration(clock.Boottime() - h.rode)
-	h.rode = 0
+	length := output.Duration(clock.Boottime() - h.rideBegan)
+	h.rideBegan = 0
 	line := "a server answers again; the lease goes on under the same token, after riding " + length.String()
 	if lost {
 		line = "the ride is over, after " + length.String()

@@ -93,7 +93,7 @@ func (r *running) alarm(line string) {
 	}
 }
 
-func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
+func (r *running) run(ctx context.Context) (o supervise.Outcome, err error) {
 	if len(r.Args) > 0 {
 		if _, err := supervise.Find(r.Args[0], os.Environ()); err != nil {
 			var start *supervise.StartError
@@ -104,13 +104,8 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	ended := r.watchSignals(stop)
-	err := r.openGuards()
+	c, lease, err := r.acquire(waiting)
 	defer func() { r.guards.close() }()
-	var c *pawl.Client
-	var lease *pawl.Lease
-	if err == nil {
-		c, lease, err = r.acquire(waiting)
-	}
 	if sig := ended(); sig != 0 {
 		// Whatever was granted meanwhile is given back with the session.
 		client.Part(c, partMax)
@@ -120,10 +115,17 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 		client.Part(c, partMax)
 		return r.notAcquired(err)
 	}
-	defer client.Part(c, client.PartingMax)
+	defer func() {
+		// The end of the session would release the lease. One that may ride is left to
+		// expire when its command was ended because it was lost: what the command sent may
+		// be on its way yet, and those who do not claim must not be let in before it.
+		if !(r.mayRide() && o.Reason == supervise.ReasonLost) {
+			client.Part(c, client.PartingMax)
+		}
+	}()
 	r.heard.granted(lease)
-	if !r.rides() {
-		r.guards.close() // nobody looks at them any more
+	if !r.mayRide() {
+		r.guards.close() // only a ride reads their marks
 	}
 
 	f := lease.Fence()
@@ -158,14 +160,14 @@ func (r *running) run(ctx context.Context) (supervise.Outcome, error) {
 }
 
 func (r *running) follow(lease *pawl.Lease) (*supervise.Followed, error) {
-	if r.rides() {
+	if r.mayRide() {
 		return supervise.FollowRider(lease, r.TTL.Value, r.KillAfter.Value)
 	}
 	return supervise.Follow(lease, r.TTL.Value)
 }
 
-// rides says that the lease goes on when no server answers.
-func (r *running) rides() bool { return r.Mode.RideThrough.Value > 0 }
+// mayRide reports whether the lease goes on when no server answers.
+func (r *running) mayRide() bool { return r.Mode.RideThrough.Value > 0 }
 
 // conclude releases the lease of a command that has ended. If the server answers that
 // the lease was lost, conclude reports that, since it may have happened before the
@@ -190,7 +192,7 @@ func (r *running) conclude(lease *pawl.Lease, o supervise.Outcome) supervise.Out
 	said := lease.Release(bounded)
 	if !errors.Is(said, pawl.ErrBroken) && !(held && errors.Is(said, pawl.ErrLost)) {
 		if rode && said != nil {
-			r.notice(fmt.Sprintf("no server could be told that the lease is released: it expires, and then %s is closed for %v to all that do not claim",
+			r.notice(fmt.Sprintf("no server could be told that the lease is released: it expires, and then %s is closed for %v to acquires that do not claim",
 				output.Text(r.Name), output.Duration(r.Mode.RideThrough.Value)))
 		}
 		return o
@@ -230,8 +232,12 @@ func (r *running) watchSignals(end context.CancelCauseFunc) func() syscall.Signa
 	}
 }
 
-// acquire waits for the lease as long as it was told.
+// acquire opens the guards that are to be claimed, and waits for the lease as long as it
+// was told.
 func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error) {
+	if err := r.openGuards(); err != nil {
+		return nil, nil, err
+	}
 	if os.Getenv("PAWL_NAME") == r.Name && !r.Mode.Shared {
 		r.notice(fmt.Sprintf("this runs under a lease of %s already (PAWL_NAME): a second one is not granted before the first has ended", output.Text(r.Name)))
 	}
@@ -293,7 +299,7 @@ func (r *running) options() []pawl.AcquireOption {
 	if r.Mode.Claims {
 		o = append(o, pawl.Claims())
 	}
-	if r.rides() {
+	if r.mayRide() {
 		o = append(o, pawl.RideThrough(r.Mode.RideThrough.Value))
 	}
 	return append(o, pawl.Claim(r.guards.claimers()...))
@@ -317,7 +323,7 @@ func (r *running) notAcquired(err error) (supervise.Outcome, error) {
 		code, text := exit.Of(err)
 		return supervise.Failed(code, reasonFor[code]), errors.New(text)
 	case errors.As(err, &held) && held.Token == 0 && !errors.Is(err, context.DeadlineExceeded):
-		// Nobody holds it.
+		// Nobody holds it: the name is closed, or others wait for it.
 		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired), err
 	case errors.As(err, &held) && held.Token != 0:
 		return supervise.Failed(r.Conflict, supervise.ReasonNotAcquired),

@@ -32,11 +32,11 @@ type cellMetrics struct {
 	version  string
 	counters []counter
 	gauges   []gauge
-	byGrade  *prometheus.Desc
-	ridden   *prometheus.Desc
 	waits    []histogram
 	build    *prometheus.Desc
 	drill    *prometheus.Desc
+	byGrade  *prometheus.Desc
+	ridden   *prometheus.Desc
 }
 
 type counter struct {
@@ -61,11 +61,11 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 	}
 	return &cellMetrics{
 		cell: c, version: version, waits: histograms(),
+		build: prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
 		drill: desc("drill_left_seconds", "How long the cell goes on answering as one that lost its quorum, for a drill; 0: none is held."),
 		byGrade: prometheus.NewDesc("pawl_leases_by_grade",
 			"Leases that are held, by what stands between a late holder and the resource: claimed, delayed or advisory.", []string{"grade"}, nil),
-		ridden: desc("ridden_seconds_total", "How long those rides lasted together."),
-		build:  prometheus.NewDesc("pawl_build_info", "Always 1; the version is a label.", []string{"version"}, nil),
+		ridden: desc("ridden_seconds_total", "How long the rides of pawl_rides_total lasted together."),
 		counters: []counter{
 			{desc("leases_granted_total", "Leases granted."), func(s *cell.Stats) uint64 { return s.Granted.Load() }},
 			{desc("leases_released_total", "Leases released as asked."), func(s *cell.Stats) uint64 { return s.Released.Load() }},
@@ -88,7 +88,7 @@ func newCellMetrics(c *cell.Cell, version string) *cellMetrics {
 			{desc("epoch", "Number of the tenure that this server knows of."), func(s cell.Status) float64 { return float64(s.Epoch) }},
 			{desc("sessions", "Sessions that live."), func(s cell.Status) float64 { return float64(s.Sessions) }},
 			{desc("leases", "Leases that are held."), func(s cell.Status) float64 { return float64(s.Leases) }},
-			{desc("riders", "Leases that may ride through an outage. Whether one does only its holder knows."), func(s cell.Status) float64 { return float64(s.Riders) }},
+			{desc("riders", "Leases that may ride through an outage. Only its holder knows whether one does."), func(s cell.Status) float64 { return float64(s.Riders) }},
 			{desc("names_claim_only", "Names closed to acquires that do not claim, since a rider's lease ended unreleased."), func(s cell.Status) float64 { return float64(s.ClaimOnly) }},
 			{desc("waiters", "Acquires that wait for their turn."), func(s cell.Status) float64 { return float64(s.Waiters) }},
 			{desc("log_batch", "Number of the last durable batch."), func(s cell.Status) float64 { return float64(s.Batch) }},

@@ -29,7 +29,7 @@ type Lease interface {
 	Why() (cause string, ours bool)
 	// Check asks the server; nil means that the lease was ours at some moment
 	// after the call began, and Deadline has been moved accordingly. For a lease that
-	// may ride it also means that no server answers, and that it goes on without.
+	// may ride nil may also mean that no server answers, and that it goes on without.
 	Check(ctx context.Context) error
 }
 
@@ -138,8 +138,8 @@ func (f *Followed) Why() (cause string, ours bool) {
 	return "the lease is " + strings.TrimPrefix(cause, "lease "), false
 }
 
-// Check implements Lease. A lease that may ride has a renewal's interval for the answer:
-// the command waits.
+// Check implements Lease. For a lease that may ride it waits for a renewal's interval at
+// most: the command stands still meanwhile.
 func (f *Followed) Check(ctx context.Context) error {
 	if f.ride == nil {
 		return f.held.Check(ctx)
