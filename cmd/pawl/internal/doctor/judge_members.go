@@ -130,7 +130,8 @@ func (r *report) leader(leaders map[string][]string) {
 	case node == name:
 		r.add("leader", OK, everywhere, "", "%s leads, and its server is the active one", name)
 	case node != "":
-		r.add("leader", OK, everywhere, "", "%s leads, and the server of %s is active: each write goes from one to the other", name, node)
+		r.add("leader", Warn, everywhere, "wait a minute: the active server's member takes the lead by itself; if it does not, look whether it is behind",
+			"%s leads, and the server of %s is active: each write goes from one to the other, and a loss costs more", name, node)
 	default:
 		r.add("leader", OK, everywhere, "", "%s leads", name)
 	}
