@@ -26,6 +26,9 @@ import (
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
 
+// aloneName is the name of a member without others.
+const aloneName = "pawl"
+
 // QuotaDefault bounds the member's database, in bytes.
 const QuotaDefault = 2 << 30
 
@@ -172,7 +175,7 @@ func (o EmbeddedOptions) withDefaults() EmbeddedOptions {
 // start runs the member and waits until it serves. left is as for launch.
 func (e *Embedded) start(ctx context.Context, left string) error {
 	if err := e.launch(left, inspectAlone, func(cfg *embed.Config) {
-		cfg.Name = "pawl"
+		cfg.Name = aloneName
 		cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 		cfg.TickMs, cfg.ElectionMs = 10, 100
 	}); err != nil {

@@ -84,6 +84,16 @@ type folderEnd struct {
 	members []memberShown
 }
 
+// name is the member's as the cluster knows it; empty: it had none yet, or was alone.
+func (end folderEnd) name() string {
+	for _, m := range end.members {
+		if m.ID == end.id && m.Name != aloneName {
+			return m.Name
+		}
+	}
+	return ""
+}
+
 // readEnd reads how far a member's files reach. It returns store.ErrDamaged where the
 // log does not reach as far as the database, which is written after it. A log that has
 // lost its end since looks like one that a crash cut off: the member would wait for an

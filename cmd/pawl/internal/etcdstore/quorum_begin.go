@@ -73,6 +73,10 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 		d := founding.Decide(self, q.peers.seenBy(answers))
 		switch d.Do {
 		case founding.Start:
+			if name := end.name(); name != "" && name != q.opts.Node {
+				return fmt.Errorf("%w: %s is the folder of the member %s, and --node is %s: a copy of it would be that member a second time; expected the folder of this member, or an empty one",
+					store.ErrRolledBack, q.folder.dir, name, q.opts.Node)
+			}
 			if d.Unchecked && d.Why != "" {
 				q.opts.Logger.Warn("the folder is used unchecked", "why", d.Why)
 			}
@@ -211,11 +215,16 @@ func (q *Quorum) found() error {
 	return q.launch("", func(*embed.Config) {})
 }
 
+// fresh clears the folder for a member that is new: what another one had reached there, of
+// this cluster or of one that is gone, is nothing to it.
 func (q *Quorum) fresh() error {
 	if q.opts.Fresh != nil {
 		if err := q.opts.Fresh(); err != nil {
 			return err
 		}
+	}
+	if err := q.folder.remove("seen"); err != nil {
+		return err
 	}
 	return q.folder.form()
 }

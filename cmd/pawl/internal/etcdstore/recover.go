@@ -174,7 +174,7 @@ func (r *Recovery) openSource(ctx context.Context, dir string) (*Embedded, error
 		return old, err
 	}
 	if err := old.launch(old.folder.path("etcd"), nil, func(cfg *embed.Config) {
-		cfg.Name = "pawl"
+		cfg.Name = aloneName
 		cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 		cfg.ForceNewCluster = true
 		cfg.TickMs, cfg.ElectionMs = 10, 100

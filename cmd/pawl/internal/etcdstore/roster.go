@@ -15,6 +15,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/founding"
 )
 
 // The roster is what operators said of members, in the cluster itself: a key for each
@@ -141,6 +143,10 @@ func (p *peering) letIn(ctx context.Context, e *embed.Etcd, j joining) (uint64, 
 		return 0, fmt.Errorf("%w: %s cannot be reached from %s at %s: %w", errNotNow, j.Name, p.opts.Node, j.URL, err)
 	case a.Name != j.Name || a.Visit != j.Visit:
 		return 0, fmt.Errorf("at %s another server answers than the one that asks to join, %q", j.URL, a.Name)
+	case a.State != founding.Joining:
+		// The request was delayed, or is somebody else's: that server has its place, which
+		// would be taken from it.
+		return 0, fmt.Errorf("%w: %s does not ask to join any more", errNotNow, j.Name)
 	}
 	for _, m := range membersOf(e) {
 		if m.Name == j.Name || m.URL == j.URL {
@@ -211,9 +217,9 @@ func (p *peering) join(ctx context.Context, by []Peer) (uint64, error) {
 	own := p.own()
 	var failed []error
 	for _, peer := range by {
-		ctx, cancel := context.WithTimeout(ctx, joinMax)
+		one, cancel := context.WithTimeout(ctx, joinMax)
 		var j joined
-		err := p.call(ctx, http.MethodPost, peer.URL+pathJoin, joining{Name: own.Name, URL: own.URL, Visit: p.visit}, &j)
+		err := p.call(one, http.MethodPost, peer.URL+pathJoin, joining{Name: own.Name, URL: own.URL, Visit: p.visit}, &j)
 		cancel()
 		if err == nil {
 			return j.ID, nil
