@@ -109,7 +109,7 @@ func first[A, B any](a A, _ B) A { return a }
 // A database that others keep busy longer than a claim waits.
 func TestRunWhoseClaimIsInTheWayOfOthers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits as long as a claim does")
+		t.Skip("waits as long as a claim does; make test does")
 	}
 	t.Parallel()
 	path, db := ledgerFile(t)
