@@ -248,6 +248,9 @@ func (r *Recovery) Finish() error {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("look at the new member: %w", err)
 	}
+	if err := r.folder.replace(aloneMark, nil); err != nil {
+		return err
+	}
 	for _, name := range []string{"seen", foundingMark} {
 		if err := r.folder.remove(name); err != nil {
 			return err
