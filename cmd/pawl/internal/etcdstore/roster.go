@@ -61,12 +61,7 @@ func (p *peering) named(e *embed.Etcd) []memberShown {
 		if m.Name != "" {
 			continue
 		}
-		for _, x := range expectations(e) {
-			if x.URL == m.URL && !x.Removed {
-				all[i].Name = cmp.Or(all[i].Name, x.Name)
-			}
-		}
-		for _, peer := range p.opts.Peers {
+		for _, peer := range slices.Concat(p.all(), p.servers(true)) {
 			if peer.URL == m.URL {
 				all[i].Name = cmp.Or(all[i].Name, peer.Name)
 			}
