@@ -104,6 +104,24 @@ func TestQuorumOutgrownImageStops(t *testing.T) {
 	if err := old.look(t.Context(), w); !errors.Is(err, store.ErrRolledBack) || !strings.Contains(err.Error(), "from before the cell had other members") {
 		t.Errorf("the image goes on: %v", err)
 	}
+	// It has gone further by itself; but another member leads the others.
+	testwait.Until(t, bound, "n2 leads", func() bool {
+		_ = q.etcd.Server.MoveLeader(t.Context(), q.Own(), other.Own()) // tried again
+		return other.leads()
+	})
+	testwait.Until(t, bound, "the image goes further than n2", func() bool {
+		if err := putExpected(t.Context(), old.etcd, expected{Name: "n9"}); err != nil {
+			t.Fatal(err)
+		}
+		return old.etcd.Server.AppliedIndex() > other.etcd.Server.AppliedIndex()
+	})
+	if err := old.look(t.Context(), w); err != nil || !w.inDoubt {
+		t.Errorf("one look is enough: %v, or none: in doubt %v", err, w.inDoubt)
+	}
+	w.doubted = w.doubted.Add(-doubtFor)
+	if err := old.look(t.Context(), w); !errors.Is(err, store.ErrRolledBack) || !strings.Contains(err.Error(), "led by another one") {
+		t.Errorf("the image goes on: %v", err)
+	}
 	for _, one := range []*Quorum{q, other} {
 		if err := one.look(t.Context(), new(watched)); err != nil {
 			t.Errorf("%s of two stops: %v", one.opts.Node, err)
