@@ -35,7 +35,6 @@ func (s *said) contains(part string) bool {
 // those in --peers, and starts when they say that they are empty.
 func TestQuorumOnlyMemberWaitsForSilentPeers(t *testing.T) {
 	n1, n2 := memberOptions(t, "n1"), memberOptions(t, "n2")
-	n1.Node, n2.Node = "n1", "n2"
 	q := openMember(t, n1)
 	hasPlace(t, q)
 	if err := q.Close(); err != nil {
@@ -99,7 +98,7 @@ func TestQuorumOutgrownImageStops(t *testing.T) {
 		if err := putExpected(t.Context(), q.etcd, expected{Name: "n9"}); err != nil {
 			t.Fatal(err)
 		}
-		return other.etcd.Server.AppliedIndex() > old.etcd.Server.AppliedIndex()
+		return other.etcd.Server.AppliedIndex() > old.etcd.Server.CommittedIndex()
 	})
 	if err := old.look(t.Context(), w); !errors.Is(err, store.ErrRolledBack) || !strings.Contains(err.Error(), "from before the cell had other members") {
 		t.Errorf("the image goes on: %v", err)
@@ -113,7 +112,7 @@ func TestQuorumOutgrownImageStops(t *testing.T) {
 		if err := putExpected(t.Context(), old.etcd, expected{Name: "n9"}); err != nil {
 			t.Fatal(err)
 		}
-		return old.etcd.Server.AppliedIndex() > other.etcd.Server.AppliedIndex()
+		return old.etcd.Server.CommittedIndex() > other.etcd.Server.AppliedIndex()
 	})
 	if err := old.look(t.Context(), w); err != nil || !w.inDoubt {
 		t.Errorf("one look is enough: %v, or none: in doubt %v", err, w.inDoubt)

@@ -66,12 +66,13 @@ func (q *Quorum) look(ctx context.Context, w *watched) error {
 	if why := founding.Twin(self, peers); why != "" {
 		return fmt.Errorf("%w: %s", ErrPeers, why)
 	}
-	self.Last = s.AppliedIndex()
+	// What is committed: a learner may apply it before this member does.
+	self.Last = s.CommittedIndex()
 	voters := votersOf(membersOf(q.etcd))
 	if err := q.markAlone(len(voters), w); err != nil {
 		q.opts.Logger.Warn("could not note whether the member is alone", "error", err)
 	}
-	if len(voters) != 1 || voters[0].ID != self.ID {
+	if len(voters) != 1 || voters[0].ID != self.ID || !q.leads() {
 		w.inDoubt = false
 		return nil
 	}

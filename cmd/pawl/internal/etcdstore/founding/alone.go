@@ -37,8 +37,8 @@ func decideAlone(self Self, peers []Peer) Decision {
 }
 
 // Outgrown says why a member that is the only voter by its own log must not serve. It is
-// sure, or must be seen for a while. self.Last is the last entry that the member has
-// applied, read after the peers had answered.
+// sure, or must be seen for a while. self.Last is the last entry that the member knows
+// to be committed, read after the peers had answered.
 func Outgrown(self Self, peers []Peer) (why string, sure bool) {
 	for _, p := range peers {
 		switch {
