@@ -136,11 +136,12 @@ func newPeering(opts QuorumOptions) (*peering, error) {
 		}
 	}
 	p.client = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	p.web = p.answers()
 	return p, nil
 }
 
-// serve answers at a listener, which it closes in the end.
-func (p *peering) serve(l net.Listener) {
+// answers is what answers the peers.
+func (p *peering) answers() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathMember, p.answerMember)
 	mux.HandleFunc("POST "+pathJoin, p.answerJoin)
@@ -152,9 +153,14 @@ func (p *peering) serve(l net.Listener) {
 		}
 		http.Error(w, "the member has not started", http.StatusServiceUnavailable)
 	})
-	p.web = &http.Server{Handler: p.membersOnly(mux), ReadHeaderTimeout: peerHeaderMax, ErrorLog: zap.NewStdLog(zap.NewNop())}
-	p.web.Protocols = new(http.Protocols)
-	p.web.Protocols.SetHTTP1(true)
+	web := &http.Server{Handler: p.membersOnly(mux), ReadHeaderTimeout: peerHeaderMax, ErrorLog: zap.NewStdLog(zap.NewNop())}
+	web.Protocols = new(http.Protocols)
+	web.Protocols.SetHTTP1(true)
+	return web
+}
+
+// serve answers at a listener, which it closes in the end.
+func (p *peering) serve(l net.Listener) {
 	l = timedListener{l, p.opts.Clock}
 	if p.tls != nil {
 		l = tls.NewListener(l, p.tls.server(p.hosts))
@@ -163,9 +169,7 @@ func (p *peering) serve(l net.Listener) {
 }
 
 func (p *peering) close() {
-	if p.web != nil {
-		_ = p.web.Close() // streams of peers are ended with it
-	}
+	_ = p.web.Close() // streams of peers are ended with it
 	p.client.CloseIdleConnections()
 }
 

@@ -31,7 +31,7 @@ func TestQuorumTwinIsRefusedAtItsOwnAddress(t *testing.T) {
 	if err := twin.Err(); !errors.Is(err, ErrPeers) || !strings.Contains(err.Error(), "at its own address") {
 		t.Errorf("it ends with %v", err)
 	}
-	if twin.etcd != nil {
+	if twin.peers.etcd.Load() != nil {
 		t.Error("its member has started")
 	}
 }
