@@ -50,7 +50,7 @@ var Worlds = []Bounds{
 	{Name: "tenures", Depth: 12, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1},
 	// Who follows the log takes over with what the log has: holes, cuts, and tenures in a
 	// row meanwhile (I3, I4, I9).
-	{Name: "standby", Depth: 20, Breaks: 2, Takes: 3, Restarts: true, Follows: 3},
+	{Name: "standby", Depth: 20, Breaks: 2, Takes: 3, Restarts: true, Follows: 2},
 	{Name: "standby-late", Depth: 10, Breaks: 2, Takes: 2, Restarts: true, Follows: 2, Late: 1},
 	// One at a time at the resource: claims, late writes, breaks (I6).
 	{Name: "resource", Depth: 12, Ticks: 1, Quarters: 4, Greetings: 1, Releases: 1, Breaks: 1, Takes: 1, Writes: 2},

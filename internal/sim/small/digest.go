@@ -53,7 +53,7 @@ var rules = map[string]map[string]rule{
 	},
 	"Group":    {"turn": turnsAgo, "need": beyondHead, "Counts": not},
 	"Follower": {"limits": not, "bytes": not, "batches": not},
-	"Replayed": {"head": beyondHead, "sum": not, "durable": beyondHead, "Growth": not},
+	"Replayed": {"head": beyondHead, "sum": not, "durable": not, "Growth": not},
 	"usable":   {"low": not, "last": beforeNow, "turn": turnsAgo},
 	"Table":    {"limits": not, "cell": not, "secret": not, "names": not},
 	"session": {
@@ -69,7 +69,7 @@ var rules = map[string]map[string]rule{
 	"suspect":     {"mark": not, "since": afterLow, "turn": turnsSuspect},
 	"Granted":     {"Waited": not},
 
-	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside, "spared": outside, "resumed": outside, "cut": outside},
+	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside, "spared": outside, "resumed": outside},
 	"Bounds":  {"Name": outside, "Depth": outside},
 	"server":  {"world": outside, "wire": outside, "tenure": outside, "turns": not, "askedIn": turnsAgo, "asks": not},
 	"flight":  {"number": beyondHead, "turn": turnsAgo, "batch": outside},
