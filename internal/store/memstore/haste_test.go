@@ -194,11 +194,14 @@ func over(err error) bool {
 
 // tries calls until it succeeds or what it does is over.
 func tries(call func() error) error {
-	for begun := time.Now(); ; time.Sleep(activeTTL / 100) {
+	timer := clock.Bubble().NewTimer()
+	defer timer.Stop()
+	for begun := time.Now(); ; <-timer.C() {
 		err := call()
 		if err == nil || over(err) || time.Since(begun) > 4*activeTTL {
 			return err
 		}
+		timer.Reset(activeTTL / 100)
 	}
 }
 
