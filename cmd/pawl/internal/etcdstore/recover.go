@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,13 +28,17 @@ import (
 //	recovering/new/      a data folder with a new member of a new cluster
 //	recovering/built     the new member is complete: only the exchange is left
 //	etcd.lost/           the survivor's member, as it was
+//	recovered/           what is to be removed: the exchange is done
 //
 // While recovering/ is there, no server starts on the folder. A recovery that was
-// interrupted is run again: it begins anew, or finishes the exchange.
+// interrupted is run again: it begins anew, or finishes the exchange. One that began
+// anew after the exchange would take the new member for the survivor's, and remove the
+// survivor's own. So recovering/ goes by one step, with its mark.
 const (
 	recovering = "recovering"
 	built      = "built"
 	lostMember = "etcd.lost"
+	recovered  = "recovered"
 )
 
 // recoverPage is how many keys are copied at once.
@@ -69,8 +74,10 @@ func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err e
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.done, err = r.folder.has(filepath.Join(recovering, built)); err != nil || r.done {
-		return r, err
+	for _, mark := range []string{filepath.Join(recovering, built), recovered} {
+		if r.done, err = r.folder.has(mark); err != nil || r.done {
+			return r, err
+		}
 	}
 	if there, err := r.folder.has("etcd"); err != nil || !there {
 		return nil, errors.Join(err, fmt.Errorf("%w: %s holds no member", store.ErrDamaged, r.folder.dir))
@@ -94,8 +101,8 @@ func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err e
 	return r, nil
 }
 
-// Built reports whether an earlier recovery was interrupted when only its exchange was
-// left. Then Finish is all there is to do.
+// Built reports whether an earlier recovery was interrupted when its exchange was left,
+// or done. Then Finish is all there is to do.
 func (r *Recovery) Built() bool { return r.done }
 
 // Build makes the new member and copies the cell into it. The survivor's member stays
@@ -216,47 +223,125 @@ func (r *Recovery) copy(ctx context.Context, old *Embedded) error {
 }
 
 // Finish stops the new member and puts it in the survivor's place. The survivor's own
-// is kept beside it.
+// is kept beside it. One that is interrupted is called again, of a Recovery that is
+// opened anew.
 func (r *Recovery) Finish() error {
-	if !r.done {
-		err := r.New.Close()
-		r.New = nil
+	for _, step := range r.steps() {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// steps are those of Finish. Each may have been done before.
+func (r *Recovery) steps() []func() error {
+	return []func() error{r.mark, r.putAside, r.putInPlace, r.forget, r.end, r.clear}
+}
+
+// mark says that the new member is complete, when all of it is on the disk.
+func (r *Recovery) mark() error {
+	if r.done {
+		return nil
+	}
+	err := r.New.Close()
+	r.New = nil
+	if err != nil {
+		return fmt.Errorf("stop the new member: %w", err)
+	}
+	if err := syncTree(r.folder.path(recovering)); err != nil {
+		return err
+	}
+	if err := r.folder.sync(); err != nil {
+		return err
+	}
+	inside := &folder{dir: r.folder.path(recovering)}
+	return errors.Join(inside.replace(built, nil), inside.sync())
+}
+
+// syncTree has all that lies below dir on the disk.
+func syncTree(dir string) error {
+	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 		if err != nil {
-			return fmt.Errorf("stop the new member: %w", err)
-		}
-		inside := &folder{dir: r.folder.path(recovering)}
-		if err := errors.Join(inside.replace(built, nil), inside.sync()); err != nil {
 			return err
 		}
-	}
-	// Each step may have been done before.
-	fresh := r.folder.path(filepath.Join(recovering, "new", "etcd"))
-	if _, err := os.Stat(fresh); err == nil {
-		if there, err := r.folder.has("etcd"); err != nil {
+		f, err := os.Open(name)
+		if err != nil {
 			return err
-		} else if there {
-			if err := os.RemoveAll(r.folder.path(lostMember)); err != nil {
-				return fmt.Errorf("remove what an earlier recovery kept: %w", err)
-			}
-			if err := os.Rename(r.folder.path("etcd"), r.folder.path(lostMember)); err != nil {
-				return fmt.Errorf("put the old member aside: %w", err)
-			}
 		}
-		if err := os.Rename(fresh, r.folder.path("etcd")); err != nil {
-			return fmt.Errorf("put the new member in its place: %w", err)
-		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("look at the new member: %w", err)
+		return errors.Join(f.Sync(), f.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("sync the new member: %w", err)
 	}
+	return nil
+}
+
+// fresh is where the new member lies, and whether it still does.
+func (r *Recovery) fresh() (name string, there bool, err error) {
+	name = filepath.Join(recovering, "new", "etcd")
+	there, err = r.folder.has(name)
+	return r.folder.path(name), there, err
+}
+
+// putAside keeps the survivor's member.
+func (r *Recovery) putAside() error {
+	_, left, err := r.fresh()
+	if err != nil || !left {
+		return err
+	}
+	if there, err := r.folder.has("etcd"); err != nil || !there {
+		return err
+	}
+	if err := os.RemoveAll(r.folder.path(lostMember)); err != nil {
+		return fmt.Errorf("remove what an earlier recovery kept: %w", err)
+	}
+	if err := os.Rename(r.folder.path("etcd"), r.folder.path(lostMember)); err != nil {
+		return fmt.Errorf("put the old member aside: %w", err)
+	}
+	return r.folder.sync()
+}
+
+// putInPlace puts the new member where the survivor's was.
+func (r *Recovery) putInPlace() error {
+	fresh, left, err := r.fresh()
+	if err != nil || !left {
+		return err
+	}
+	if err := os.Rename(fresh, r.folder.path("etcd")); err != nil {
+		return fmt.Errorf("put the new member in its place: %w", err)
+	}
+	return r.folder.sync()
+}
+
+// forget removes what the folder says of the survivor's member.
+func (r *Recovery) forget() error {
 	for _, name := range []string{"seen", foundingMark} {
 		if err := r.folder.remove(name); err != nil {
 			return err
 		}
 	}
-	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
-		return fmt.Errorf("remove the recovery's files: %w", err)
+	return nil
+}
+
+// end has servers start on the folder again.
+func (r *Recovery) end() error {
+	err := os.Rename(r.folder.path(recovering), r.folder.path(recovered))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("end the recovery: %w", err)
 	}
 	return r.folder.sync()
+}
+
+// clear removes the recovery's files.
+func (r *Recovery) clear() error { return r.folder.clearRecovered() }
+
+// clearRecovered removes what a recovery left that was interrupted after its end.
+func (f *folder) clearRecovered() error {
+	if err := os.RemoveAll(f.path(recovered)); err != nil {
+		return fmt.Errorf("remove the recovery's files: %w", err)
+	}
+	return f.sync()
 }
 
 // Kept is where the survivor's member lies after Finish.
