@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +13,15 @@ import (
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
@@ -56,6 +61,8 @@ type Recovery struct {
 
 	opts EmbeddedOptions
 	done bool
+	// learner is the id of the survivor's member, unless it is known to have its vote.
+	learner uint64
 }
 
 // OpenRecovery locks the folder of the survivor, and changes nothing in it. It returns
@@ -93,10 +100,13 @@ func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err e
 	if err != nil {
 		return nil, err
 	}
-	r.Last = end.last
+	r.Last, r.learner = end.last, end.id
 	slices.SortFunc(end.members, func(a, b memberShown) int { return strings.Compare(a.Name, b.Name) })
 	for _, m := range end.members {
 		r.Members = append(r.Members, Peer{Name: m.Name, URL: m.URL})
+		if m.ID == end.id && !m.Learner {
+			r.learner = 0
+		}
 	}
 	return r, nil
 }
@@ -118,7 +128,7 @@ func (r *Recovery) Build(ctx context.Context) error {
 	if err := os.CopyFS(filepath.Join(source, "etcd"), os.DirFS(r.folder.path("etcd"))); err != nil {
 		return fmt.Errorf("copy the member: %w", err)
 	}
-	if err := commitAll(filepath.Join(source, "etcd", "member", "wal")); err != nil {
+	if err := commitAll(filepath.Join(source, "etcd", "member", "wal"), r.learner); err != nil {
 		return fmt.Errorf("take up the end of the member's log: %w", err)
 	}
 	old, err := r.openSource(ctx, source)
@@ -138,7 +148,11 @@ func (r *Recovery) Build(ctx context.Context) error {
 // commitAll marks every entry of a log as committed. A member learns late what is, and
 // does not write that down each time; etcd would drop the rest, and with it what was
 // acknowledged. What was not, and takes effect by this, was an unknown write.
-func commitAll(dir string) error {
+//
+// learner is a member to be given its vote behind them; 0: none. A learner that is made
+// alone without it would have no voter. Where the log has given it its vote, etcd passes
+// over this.
+func commitAll(dir string, learner uint64) error {
 	words := zap.NewNop()
 	snapshots, err := wal.ValidSnapshotEntries(words, dir)
 	if err != nil {
@@ -164,11 +178,37 @@ func commitAll(dir string) error {
 		}
 		_, state, entries, err = log.ReadAll()
 	}
-	if err == nil && len(entries) > 0 {
-		state.Commit = new(entries[len(entries)-1].GetIndex())
-		err = log.Save(state, nil)
+	if err == nil {
+		index, term := from.GetIndex(), from.GetTerm()
+		if n := len(entries); n > 0 {
+			index, term = entries[n-1].GetIndex(), entries[n-1].GetTerm()
+		}
+		var more []*raftpb.Entry
+		if learner != 0 && index > 0 {
+			index++
+			if more, err = promotion(learner, index, term); err != nil {
+				return errors.Join(err, log.Close())
+			}
+		}
+		if len(entries)+len(more) > 0 {
+			state.Commit = new(index)
+			err = log.Save(state, more)
+		}
 	}
 	return errors.Join(err, log.Close())
+}
+
+// promotion is the entry that gives a learner its vote.
+func promotion(learner, index, term uint64) ([]*raftpb.Entry, error) {
+	what, err := json.Marshal(membership.ConfigChangeContext{Member: membership.Member{ID: types.ID(learner)}, IsPromote: true})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := proto.Marshal(&raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: &learner, Context: what})
+	if err != nil {
+		return nil, err
+	}
+	return []*raftpb.Entry{{Type: raftpb.EntryConfChange.Enum(), Index: &index, Term: &term, Data: raw}}, nil
 }
 
 // openSource starts the copy as the only member of its cluster.
@@ -200,6 +240,7 @@ func (r *Recovery) openSource(ctx context.Context, dir string) (*Embedded, error
 func (r *Recovery) copy(ctx context.Context, old *Embedded) error {
 	from, to := kvlog.Keys{}.Range()
 	var at int64
+	copied := false
 	for more := true; more; {
 		page, err := kv{old.server}.Range(ctx, kvlog.Query{From: from, To: to, Rev: at, Limit: recoverPage})
 		if err != nil {
@@ -216,8 +257,13 @@ func (r *Recovery) copy(ctx context.Context, old *Embedded) error {
 			if _, err := r.New.etcd.Server.Put(ctx, &pb.PutRequest{Key: []byte(p.Key), Value: p.Value}); err != nil {
 				return fmt.Errorf("write the new member: %w", err)
 			}
+			copied = true
 		}
 		more = page.More
+	}
+	if !copied {
+		// A cell would be founded there, and be taken for the one that is lost.
+		return fmt.Errorf("%w: the member in %s holds no cell", store.ErrDamaged, r.folder.dir)
 	}
 	return nil
 }

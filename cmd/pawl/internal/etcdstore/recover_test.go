@@ -3,14 +3,18 @@ package etcdstore
 import (
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // survivor is a folder with a member that holds one key, and what an earlier recovery
@@ -178,5 +182,74 @@ func TestRecoveryLeftovers(t *testing.T) {
 	} else {
 		crash(t, again)
 	}
+	isRecovered(t, o)
+}
+
+// A member that was lost before it had received anything of the cell is not recovered:
+// what would go on from there is another cell.
+func TestRecoveryNeedsACell(t *testing.T) {
+	o := EmbeddedOptions{Dir: t.TempDir(), ActiveTTL: idle, Clock: clock.System(), Stderr: io.Discard}
+	e, err := OpenEmbedded(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := recovery(t, o).Build(t.Context()); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("a member without a cell is recovered: %v", err)
+	}
+}
+
+// A single server grows, and its disk is lost before the second one has its vote. The
+// second one has the cell, as a learner, and is recovered as any other member.
+func TestRecoveryOfALearner(t *testing.T) {
+	q := foundQuorum(t, 1)[0]
+	if _, err := q.etcd.Server.Put(t.Context(), &pb.PutRequest{Key: []byte("tenure"), Value: []byte("old")}); err != nil {
+		t.Fatal(err)
+	}
+	all := *q.peers.rest.Load()
+	var noVotes http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/members/promote/") {
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
+		all.ServeHTTP(w, r)
+	})
+	q.peers.rest.Store(&noVotes)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := Peer{"n2", "http://" + l.Addr().String()}
+	if err := q.AddMember(t.Context(), own.Name, own.URL, ""); err != nil {
+		t.Fatal(err)
+	}
+	o := EmbeddedOptions{Dir: t.TempDir(), ActiveTTL: idle, Clock: clock.System(), Stderr: io.Discard}
+	second, err := OpenQuorum(t.Context(), QuorumOptions{EmbeddedOptions: o, Node: own.Name, Peers: []Peer{own, q.opts.Peers[0]}, Listener: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, bound, "the second one has joined", func() bool {
+		formed, err := Formed(o.Dir)
+		return err == nil && formed
+	})
+	e := second.peers.etcd.Load()
+	testwait.Until(t, bound, "the learner has the cell", func() bool {
+		_, err := e.Server.Range(t.Context(), &pb.RangeRequest{Key: []byte("tenure"), Serializable: true})
+		return err == nil && e.Server.AppliedIndex() >= q.etcd.Server.AppliedIndex()
+	})
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if m := q.etcd.Server.Cluster().Member(e.Server.MemberID()); m == nil || !m.IsLearner {
+		t.Fatalf("it has its vote: %v", m)
+	}
+	write(t, o.Dir, "etcd/whose", "survivor")
+	r := recovery(t, o)
+	if err := errors.Join(r.Build(t.Context()), r.Finish()); err != nil {
+		t.Fatal(err)
+	}
+	crash(t, r)
 	isRecovered(t, o)
 }
