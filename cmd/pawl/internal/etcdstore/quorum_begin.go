@@ -53,6 +53,7 @@ func (q *Quorum) begin(ctx context.Context, served bool, end folderEnd) error {
 	e.upkeep.Go(func() { e.laySegments(ctx) })
 	e.upkeep.Go(func() { q.noteEach(ctx) })
 	e.upkeep.Go(func() { q.watchLead(ctx) })
+	e.upkeep.Go(func() { q.watchOthers(ctx) })
 	e.maintain(ctx, reached)
 	return nil
 }
@@ -63,17 +64,23 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 		Name: q.opts.Node, First: q.opts.Peers[0].Name,
 		Served: served, Cluster: end.cluster, ID: end.id, Last: end.last,
 	}
+	var err error
+	if served {
+		if self.Alone, err = q.alone(end); err != nil {
+			return err
+		}
+	}
 	since, rested := q.opts.Clock.Now(), len(end.members) <= 1
 	entering := beginPace
 	for {
 		if !served {
 			q.peers.state.Store(founding.Empty)
 		}
-		answers := q.peers.askAll(ctx, end.id)
+		answers, peers := q.peers.look(ctx, self)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		d := founding.Decide(self, q.peers.seenBy(answers))
+		d := founding.Decide(self, peers)
 		switch d.Do {
 		case founding.Start:
 			if name := end.name(); name != "" && name != q.opts.Node {
@@ -82,7 +89,7 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 			}
 			if !rested {
 				// Then they are asked again: who was silent for a moment may know that the
-				// folder is old.
+				// folder is old, and others may have heard a twin meanwhile.
 				if rested = q.rested(ctx, since); !rested {
 					return context.Cause(ctx)
 				}
@@ -181,7 +188,7 @@ func (q *Quorum) refused(d founding.Decision) error {
 		return fmt.Errorf("%w: %s; to let it join as a new one: pawl member add %s=%s, and start it on an empty folder", store.ErrRolledBack, d.Why, name, url)
 	case founding.Foreign:
 		return fmt.Errorf("%w: %s; expected the folder of this member, or an empty one", store.ErrRolledBack, d.Why)
-	case founding.Disagree, founding.Even:
+	case founding.Disagree, founding.Even, founding.Twice:
 		return fmt.Errorf("%w: %s", ErrPeers, d.Why)
 	}
 	return fmt.Errorf("%w: %s; %s", store.ErrRolledBack, d.Why, again)
@@ -238,8 +245,10 @@ func (q *Quorum) fresh() error {
 			return err
 		}
 	}
-	if err := q.folder.remove("seen"); err != nil {
-		return err
+	for _, name := range []string{"seen", aloneMark} {
+		if err := q.folder.remove(name); err != nil {
+			return err
+		}
 	}
 	return q.folder.form()
 }

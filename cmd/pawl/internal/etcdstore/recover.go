@@ -362,6 +362,9 @@ func (r *Recovery) putInPlace() error {
 
 // forget removes what the folder says of the survivor's member.
 func (r *Recovery) forget() error {
+	if err := r.folder.replace(aloneMark, nil); err != nil {
+		return err
+	}
 	for _, name := range []string{"seen", foundingMark} {
 		if err := r.folder.remove(name); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,24 @@ func expectations(e *embed.Etcd) []expected {
 		if json.Unmarshal(kv.Value, &x) == nil && rosterFrom+x.Name == string(kv.Key) {
 			all = append(all, x)
 		}
+	}
+	return all
+}
+
+// named are the members, each with a name: one that has never published its own has the
+// one that it is expected by at its address, or else its address.
+func (p *peering) named(e *embed.Etcd) []memberShown {
+	all := membersOf(e)
+	for i, m := range all {
+		if m.Name != "" {
+			continue
+		}
+		for _, peer := range slices.Concat(p.all(), p.servers(true)) {
+			if peer.URL == m.URL {
+				all[i].Name = cmp.Or(all[i].Name, peer.Name)
+			}
+		}
+		all[i].Name = cmp.Or(all[i].Name, m.URL)
 	}
 	return all
 }
@@ -188,7 +207,7 @@ func (p *peering) moved(e *embed.Etcd, x expected, j joining) error {
 
 // removeGone removes a member by its name if it does not answer.
 func (p *peering) removeGone(ctx context.Context, e *embed.Etcd, name string) error {
-	for _, m := range membersOf(e) {
+	for _, m := range p.named(e) {
 		if m.Name != name {
 			continue
 		}
