@@ -62,6 +62,7 @@ var inside = map[string]string{
 	"etcdstore.handOverMax":   "a clean stop's wait for another leader",
 	"etcdstore.moveMax":       "one try to move the lead",
 	"etcdstore.movePauseMax":  "a pause between two tries to move the lead",
+	"etcdstore.enterPauseMax": "a pause before a joiner that could not start joins again",
 	"pawl.messageMax":         "a message of a server, with room for what newer ones say",
 	"session.silentMax":       "one server among several",
 	"session.splitBytesMax":   "bytes of one message of requests",

@@ -26,6 +26,8 @@ const (
 	foundingMark = "founding"
 	// startTries bounds how often a joiner starts on a list of members that changes.
 	startTries = 10
+	// enterPauseMax bounds the pause before a member is let in again that could not start.
+	enterPauseMax = time.Minute
 )
 
 // begin finds the member's place and then looks after the store until ctx ends.
@@ -69,6 +71,7 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 		}
 	}
 	since, rested := q.opts.Clock.Now(), len(end.members) <= 1
+	entering := beginPace
 	for {
 		if !served {
 			q.peers.state.Store(founding.Empty)
@@ -85,7 +88,8 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 					store.ErrRolledBack, q.folder.dir, name, q.opts.Node)
 			}
 			if !rested {
-				// Then they are asked again: they may have heard a twin meanwhile.
+				// Then they are asked again: who was silent for a moment may know that the
+				// folder is old, and others may have heard a twin meanwhile.
 				if rested = q.rested(ctx, since); !rested {
 					return context.Cause(ctx)
 				}
@@ -103,6 +107,15 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 			err := q.enter(ctx, byNames(answers, d.Of))
 			if err == nil {
 				return nil
+			}
+			if errors.Is(err, errNoStart) {
+				// Each try makes it a member and removes it again, so the tries become few.
+				entering = min(2*entering, enterPauseMax)
+				q.opts.Logger.Warn("the member was let in and could not start; it joins again as a new one", "error", err, "again_after", entering)
+				if !q.pauseFor(ctx, entering) {
+					return context.Cause(ctx)
+				}
+				continue
 			}
 			if e := (*refusedError)(nil); errors.As(err, &e) || errors.Is(err, errNotNow) {
 				q.waiting(fmt.Sprintf("to be let in by %s: %v", strings.Join(d.Of, ", "), err))
@@ -240,8 +253,11 @@ func (q *Quorum) fresh() error {
 	return q.folder.form()
 }
 
-// enter joins by one of the peers. An error is errNotNow or a *refusedError where
-// trying again may help.
+// errNoStart: the cluster made this server a member, and its etcd did not start.
+var errNoStart = errors.New("the member does not start")
+
+// enter joins by one of the peers. An error is errNotNow, errNoStart or a *refusedError
+// where trying again may help.
 func (q *Quorum) enter(ctx context.Context, by []Peer) error {
 	if err := q.fresh(); err != nil {
 		return err
@@ -281,5 +297,5 @@ func (q *Quorum) enter(ctx context.Context, by []Peer) error {
 			return context.Cause(ctx)
 		}
 	}
-	return fmt.Errorf("%w: join: %w", errNotNow, failed)
+	return fmt.Errorf("%w: %w", errNoStart, failed)
 }

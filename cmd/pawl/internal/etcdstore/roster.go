@@ -152,7 +152,7 @@ func (p *peering) letIn(ctx context.Context, e *embed.Etcd, j joining) (uint64, 
 	case x.Removed:
 		return 0, fmt.Errorf("%s was removed from the members; to let it join again: pawl member add %s=%s", j.Name, j.Name, j.URL)
 	case x.URL != j.URL:
-		return 0, fmt.Errorf("%s is expected at %s, and it says that it is at %s", j.Name, x.URL, j.URL)
+		return 0, p.moved(e, x, j)
 	case e.Server.Leader() == 0:
 		return 0, fmt.Errorf("%w: no member leads", errNotNow)
 	}
@@ -191,6 +191,18 @@ func (p *peering) letIn(ctx context.Context, e *embed.Etcd, j joining) (uint64, 
 	}
 	p.opts.Logger.Info("a member joins", "member", j.Name, "url", j.URL, "id", fmt.Sprintf("%x", uint64(m.ID)))
 	return uint64(m.ID), nil
+}
+
+// moved refuses an empty server at another address than the one that is expected, which
+// may be a second one under the name, and says how an operator moves it.
+func (p *peering) moved(e *embed.Etcd, x expected, j joining) error {
+	how := fmt.Sprintf("pawl member add %s=%s", j.Name, j.URL)
+	for _, m := range membersOf(e) {
+		if m.Name == j.Name {
+			how = fmt.Sprintf("pawl member replace %s %s=%s", j.Name, j.Name, j.URL)
+		}
+	}
+	return fmt.Errorf("%s is expected at %s, and it says that it is at %s; if it has moved: %s", j.Name, x.URL, j.URL, how)
 }
 
 // removeGone removes a member by its name if it does not answer.

@@ -100,7 +100,7 @@ type Decision struct {
 	Reason Reason
 	// Of are the names it is about: whom to join by, whom to wait for, who says so.
 	Of []string
-	// Unchecked, with Start: nobody answered that could tell an old folder.
+	// Unchecked, with Start: nobody answered that knows what the member had acknowledged.
 	Unchecked bool
 	// Why is a sentence for an operator.
 	Why string
@@ -119,7 +119,7 @@ func Decide(self Self, peers []Peer) Decision {
 
 func decideServed(self Self, peers []Peer) Decision {
 	var same, foreign, old, removed, beyond []string
-	most := uint64(0)
+	most, checked := uint64(0), false
 	for _, p := range peers {
 		switch {
 		case p.Silent, p.Cluster == 0:
@@ -127,6 +127,7 @@ func decideServed(self Self, peers []Peer) Decision {
 			foreign = append(foreign, p.Name)
 		default:
 			same = append(same, p.Name)
+			checked = checked || p.Acknowledged > 0
 			if p.Removed {
 				removed = append(removed, p.Name)
 			}
@@ -163,9 +164,9 @@ func decideServed(self Self, peers []Peer) Decision {
 	if d := decideAlone(self, peers); d.Do == Wait {
 		return d
 	}
-	d := Decision{Do: Start, Of: same, Unchecked: len(same) == 0}
+	d := Decision{Do: Start, Of: same, Unchecked: !checked}
 	if d.Unchecked && len(peers) > 0 {
-		d.Why = "no peer of the cluster answers that could tell whether this folder is up to date"
+		d.Why = "no peer answers that knows what this member had acknowledged, so nobody can tell whether the folder is up to date"
 	}
 	return d
 }
