@@ -34,7 +34,7 @@ const lagMax = 5000
 // Members lists the members, and those that may join.
 func (q *Quorum) Members(ctx context.Context) ([]MemberStatus, error) {
 	if !q.begun.Load() {
-		return nil, errNoPlace
+		return nil, q.noPlace()
 	}
 	own := uint64(q.etcd.Server.MemberID())
 	leader := uint64(q.etcd.Server.Leader())
@@ -84,7 +84,7 @@ func (q *Quorum) expectedNow() []expected {
 // started on an empty folder. replaces is removed once it is a voter; empty: none is.
 func (q *Quorum) AddMember(ctx context.Context, name, at, replaces string) error {
 	if !q.begun.Load() {
-		return errNoPlace
+		return q.noPlace()
 	}
 	if u, err := url.Parse(at); err != nil || (u.Scheme == "https") != q.opts.TLS.On() || u.Scheme != "https" && u.Scheme != "http" || u.Port() == "" || u.Path != "" {
 		return fmt.Errorf("%s=%s: expected a URL with a port such as the members have, %s", name, at, q.peers.own().URL)
@@ -151,7 +151,7 @@ func (q *Quorum) noteWhenRoom(ctx context.Context, x expected) error {
 // so. It is refused where the others would be too few.
 func (q *Quorum) RemoveMember(ctx context.Context, name string) error {
 	if !q.begun.Load() {
-		return errNoPlace
+		return q.noPlace()
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinMax)
 	defer cancel()

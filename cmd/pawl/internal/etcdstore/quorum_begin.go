@@ -49,11 +49,13 @@ func (q *Quorum) begin(ctx context.Context, served bool, end folderEnd) error {
 	}
 	q.peers.state.Store(founding.Member)
 	q.begun.Store(true)
+	q.waits.Store(nil)
 	e.opts.Logger.Info("the member has its place", "node", q.opts.Node, "members", len(membersOf(e.etcd)))
 	e.upkeep.Go(func() { e.laySegments(ctx) })
 	e.upkeep.Go(func() { q.noteEach(ctx) })
 	e.upkeep.Go(func() { q.watchLead(ctx) })
 	e.upkeep.Go(func() { q.watchOthers(ctx) })
+	e.upkeep.Go(func() { q.watchMajority(ctx) })
 	e.maintain(ctx, reached)
 	return nil
 }
@@ -118,12 +120,12 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 				continue
 			}
 			if e := (*refusedError)(nil); errors.As(err, &e) || errors.Is(err, errNotNow) {
-				q.waiting(fmt.Sprintf("to be let in by %s: %v", strings.Join(d.Of, ", "), err))
+				q.waiting(strings.Join(d.Of, ", ")+" to let it in", err.Error())
 				break
 			}
 			return err
 		case founding.Wait:
-			q.waiting(strings.Join(d.Of, ", ") + ": " + d.Why)
+			q.waiting(fmt.Sprintf("%s (%s)", strings.Join(d.Of, ", "), d.Why), "")
 		}
 		if !q.pause(ctx) {
 			return context.Cause(ctx)
@@ -154,14 +156,6 @@ func byNames(answers map[Peer]answer, names []string) []Peer {
 		}
 	}
 	return by
-}
-
-// waiting says what is waited for, when that changes.
-func (q *Quorum) waiting(what string) {
-	if q.waits != what {
-		q.waits = what
-		q.opts.Logger.Warn("the member waits", "for", what)
-	}
 }
 
 func (q *Quorum) pause(ctx context.Context) bool { return q.pauseFor(ctx, beginPace) }

@@ -143,18 +143,23 @@ func TestJoinerThatCannotStartBacksOff(t *testing.T) {
 	}
 }
 
-func TestSilentAmong(t *testing.T) {
+func TestMissingMembersAreNamed(t *testing.T) {
 	no := answer{err: errNotNow}
+	is := func(id uint64) answer { return answer{about: about{State: founding.Member, ID: id}} }
+	empty := answer{about: about{State: founding.Empty}}
+	members := []memberShown{{ID: 1, Name: "n1"}, {ID: 2, Name: "n2"}, {ID: 3, Name: "n3"}, {ID: 4, Name: "n4", Learner: true}}
+	const needed = "a majority of the members: 2 of 3 are needed"
 	for _, c := range []struct {
 		answers map[Peer]answer
 		said    string
 	}{
-		{nil, "all answer"},
-		{map[Peer]answer{{Name: "n1"}: {about: about{State: founding.Member}}}, "all answer"},
-		{map[Peer]answer{{Name: "n3"}: no, {Name: "n1"}: no}, "n1, n3 without an answer"},
-		{map[Peer]answer{{Name: "n1"}: {about: about{State: founding.Empty}}, {Name: "n3"}: no}, "n3 without an answer, n1 with an empty folder"},
+		{nil, needed + ", and no answer comes from n2, n3"},
+		{map[Peer]answer{{Name: "n2"}: is(2), {Name: "n3"}: no}, ""},
+		{map[Peer]answer{{Name: "n3"}: no, {Name: "n2"}: no, {Name: "n4"}: is(4)}, needed + ", and no answer comes from n2, n3"},
+		{map[Peer]answer{{Name: "n2"}: empty, {Name: "n3"}: no}, needed + ", and no answer comes from n3, and an empty folder has n2"},
+		{map[Peer]answer{{Name: "n2"}: empty, {Name: "n3"}: empty}, needed + ", and an empty folder has n2, n3"},
 	} {
-		if said := silentAmong(c.answers); said != c.said {
+		if said := missingOf(members, 1, c.answers); said != c.said {
 			t.Errorf("%q, expected %q", said, c.said)
 		}
 	}

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (q *Quorum) hasLeader(ctx context.Context) error {
 		}
 		if now := q.opts.Clock.Now(); now.Longer(since) >= slowStart {
 			since = now
-			q.waiting("a majority of the members; " + q.silent(ctx))
+			q.waiting(cmp.Or(q.missing(ctx), "the members to elect which one leads"), "")
 		}
 	}
 }
@@ -77,36 +78,6 @@ func (q *Quorum) stopped() error {
 	return errors.New("etcd stopped by itself")
 }
 
-// silent names the members that do not answer, and those whose folder is empty: one
-// that was to elect a leader, and has lost its disk, waits for this one in turn.
-func (q *Quorum) silent(ctx context.Context) string {
-	return silentAmong(q.peers.askAll(ctx, 0))
-}
-
-func silentAmong(answers map[Peer]answer) string {
-	var silent, empty, all []string
-	for peer, a := range answers {
-		switch {
-		case a.err != nil:
-			silent = append(silent, peer.Name)
-		case a.State == founding.Empty:
-			empty = append(empty, peer.Name)
-		}
-	}
-	if len(silent) > 0 {
-		slices.Sort(silent)
-		all = append(all, strings.Join(silent, ", ")+" without an answer")
-	}
-	if len(empty) > 0 {
-		slices.Sort(empty)
-		all = append(all, strings.Join(empty, ", ")+" with an empty folder")
-	}
-	if len(all) == 0 {
-		return "all answer"
-	}
-	return strings.Join(all, ", ")
-}
-
 // untilDone tries until something is done; the text says what it waits for.
 func (q *Quorum) untilDone(ctx context.Context, try func(context.Context) (string, error)) error {
 	for {
@@ -116,8 +87,9 @@ func (q *Quorum) untilDone(ctx context.Context, try func(context.Context) (strin
 		if err == nil && what == "" {
 			return nil
 		}
+		why := ""
 		if err != nil {
-			what = err.Error()
+			what, why = "the other members", err.Error()
 		}
 		select {
 		case <-q.etcd.Server.StopNotify():
@@ -125,7 +97,7 @@ func (q *Quorum) untilDone(ctx context.Context, try func(context.Context) (strin
 		default:
 		}
 		if ctx.Err() == nil {
-			q.waiting(what)
+			q.waiting(what, why)
 		}
 		if !q.pause(ctx) {
 			return context.Cause(ctx)
@@ -197,7 +169,7 @@ func (q *Quorum) hasMajority(context.Context) (string, error) {
 	if n := len(q.opts.Peers); n-len(missing) > n/2 {
 		return "", nil
 	}
-	return "a majority of --peers to join; " + strings.Join(missing, ", ") + " missing", nil
+	return fmt.Sprintf("a majority of --peers to join (%s missing)", strings.Join(missing, ", ")), nil
 }
 
 // reachedSoon reads how far the store is, as soon as a majority answers.

@@ -199,11 +199,11 @@ func decideEmpty(self Self, peers []Peer) Decision {
 			Why: fmt.Sprintf("the first name of --peers is %s here, and another at %s; the first one founds the cluster, so all need the same", self.First, list(disagree)),
 		}
 	case self.Name != self.First:
-		return Decision{Do: Wait, Of: []string{self.First}, Why: fmt.Sprintf("%s, the first of --peers, founds the cluster", self.First)}
+		return Decision{Do: Wait, Of: []string{self.First}, Why: "the first of --peers founds the cluster"}
 	case len(silent) > 0:
-		return Decision{Do: Wait, Of: silent, Why: fmt.Sprintf("%s may hold the cluster already: this server founds it only when every peer answers that its folder is empty", list(silent))}
+		return Decision{Do: Wait, Of: silent, Why: "this server founds the cluster when all others have answered that their folders are empty"}
 	case len(busy) > 0:
-		return Decision{Do: Wait, Of: busy, Why: fmt.Sprintf("%s not empty, and may hold the cluster", are(busy))}
+		return Decision{Do: Wait, Of: busy, Why: "a folder that is not empty may hold the cluster"}
 	case len(known)%2 == 0:
 		n := len(known)
 		return Decision{
