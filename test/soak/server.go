@@ -11,12 +11,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // server is a pawl serve that is killed and started again on one folder and one
 // address. Only the process that it started is ever signalled, by its id.
 type server struct {
 	binary, folder, link, http string
+	// name and peer are those of its member, where several keep a cell.
+	name, peer string
+	// activeTTL is the server's active-ttl.
+	activeTTL time.Duration
 	// args are those beside the addresses and the folder.
 	args []string
 
@@ -32,7 +37,7 @@ func newServer(binary, folder string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{binary: binary, folder: folder}
+	s := &server{binary: binary, folder: folder, activeTTL: activeTTL}
 	for _, address := range []*string{&s.link, &s.http} {
 		if *address, err = freeAddress(); err != nil {
 			return nil, err
@@ -55,6 +60,7 @@ func (s *server) start() error {
 	s.cmd = exec.Command(s.binary, append([]string{
 		"serve", "--until-eof",
 		"--listen", s.link, "--http", s.http, "--data", filepath.Join(s.folder, "data"),
+		"--active-ttl", s.activeTTL.String(),
 	}, s.args...)...)
 	// A group of its own: Ctrl-C is for us, who end it.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
