@@ -13,8 +13,14 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 )
 
-// grown is how many servers keep the cell in the end.
-const grown = 3
+const (
+	// grown is how many servers keep the cell in the end.
+	grown = 3
+	// medianLimit and mostLimit are what the times without a grant in a step should not
+	// be longer than, over ten runs.
+	medianLimit = 2 * time.Second
+	mostLimit   = 4 * time.Second
+)
 
 // step is what is done to a cell while it serves.
 type step string
@@ -63,7 +69,7 @@ func (g *growth) show(out io.Writer) {
 			fmt.Fprintf(out, "; without a grant, %s: p50 %v, max %v", what, at(all, 50), at(all, 100))
 		}
 	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "; limits: p50 %v, max %v\n", medianLimit, mostLimit)
 }
 
 // once is one run. An error: something is wrong, and was printed.
