@@ -326,14 +326,13 @@ func (s *soak) ready(ctx context.Context, some []*server) error {
 	defer stop()
 	for _, srv := range some {
 		for !srv.answers(ctx, "/readyz", "") {
-			select {
-			case <-srv.ended:
+			switch {
+			case srv.hasEnded():
 				return srv.failed()
-			case <-ctx.Done():
+			case ctx.Err() != nil:
 				return fmt.Errorf("a server was not ready within %v; its log ends with\n%s", readyMax, srv.lastWords())
-			default:
-				s.pause(ctx, errorPause)
 			}
+			s.pause(ctx, errorPause)
 		}
 	}
 	return nil

@@ -219,7 +219,9 @@ func (s *soak) add(ctx context.Context, srv *server) error {
 	ctx, stop := context.WithTimeout(ctx, readyMax)
 	defer stop()
 	for {
-		_, err := s.link.MemberAdd(ctx, &linkpb.MemberAddRequest{Name: srv.name, Url: srv.peer})
+		calling, end := context.WithTimeout(ctx, callMax)
+		_, err := s.link.MemberAdd(calling, &linkpb.MemberAddRequest{Name: srv.name, Url: srv.peer})
+		end()
 		if err == nil {
 			return nil
 		}
@@ -236,6 +238,11 @@ func (s *soak) voters(ctx context.Context, n int) error {
 	ctx, stop := context.WithTimeout(ctx, readyMax)
 	defer stop()
 	for {
+		for _, srv := range s.servers[:n] {
+			if srv.hasEnded() {
+				return srv.failed()
+			}
+		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("there were not %d voters within %v", n, readyMax)
 		}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -47,12 +49,36 @@ func newServer(binary, folder string) (*server, error) {
 	return s, err
 }
 
+// Ports that servers listen on lie below those that the system gives out by itself, so that none
+// is taken while its server is down.
+const (
+	portsFrom  = 15_000
+	portsTo    = 32_000
+	portsTries = 100
+)
+
+// given are the addresses that were found free: none is given twice, as its server may
+// listen on it later.
+var given sync.Map
+
+// freeAddress is an address on the loopback that nobody listens on.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	refused := errors.New("all were given before")
+	for range portsTries {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portsFrom+rand.IntN(portsTo-portsFrom)))
+		if err != nil {
+			refused = err
+			continue
+		}
+		address := l.Addr().String()
+		if err := l.Close(); err != nil {
+			return "", err
+		}
+		if _, known := given.LoadOrStore(address, true); !known {
+			return address, nil
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", fmt.Errorf("no port is free: %w", refused)
 }
 
 // start begins the process; it does not wait until it serves.
@@ -83,10 +109,8 @@ func (s *server) start() error {
 
 // kill sends SIGKILL and waits for the end. An error: it had ended by itself.
 func (s *server) kill() error {
-	select {
-	case <-s.ended:
+	if s.hasEnded() {
 		return s.failed()
-	default:
 	}
 	_ = s.cmd.Process.Kill() // fails only when it has ended, which is seen below
 	<-s.ended
@@ -95,6 +119,16 @@ func (s *server) kill() error {
 		return nil
 	}
 	return s.failed()
+}
+
+// hasEnded reports whether the process that was started last has ended.
+func (s *server) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // failed says how a server ended that should not have.

@@ -232,10 +232,8 @@ func (s *soak) listed(ctx context.Context) error {
 			return nil
 		}
 		for _, srv := range s.servers {
-			select {
-			case <-srv.ended:
+			if srv.hasEnded() {
 				return srv.failed()
-			default:
 			}
 		}
 		switch ctx.Err() {
