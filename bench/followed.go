@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -15,7 +16,7 @@ import (
 const (
 	// followedCycle is about how long a take-over takes, with the return of the server
 	// that ended.
-	followedCycle = 15 * time.Second
+	followedCycle = 10 * time.Second
 	// followMax bounds the time until every standby has read all there is.
 	followMax = 5 * time.Minute
 	// inFlight is how many batches a standby that follows may be behind: those that are
@@ -96,16 +97,22 @@ func (f *full) followedBy(ctx context.Context, servers []*pawlServer) (text stri
 		return "", nil, err
 	}
 	for _, way := range slices.Backward(ways) {
-		var away, back, used []time.Duration
+		var served, away, back, used []time.Duration
 		before, err := wentOn(servers)
 		if err != nil {
 			return "", nil, err
 		}
 		for range f.plan.takeOvers {
+			began := time.Now()
 			r, err := f.takeOver(ctx, servers, way.end, leases)
 			if err != nil {
 				return "", nil, fmt.Errorf("%s: %w", way.what, err)
 			}
+			since, err := servedSince(servers, began)
+			if err != nil {
+				return "", nil, fmt.Errorf("%s: %w", way.what, err)
+			}
+			served = append(served, since.Sub(r.began))
 			away, back, used = append(away, r.away), append(back, r.back), append(used, r.used)
 		}
 		if way.key == "stopped" {
@@ -115,8 +122,8 @@ func (f *full) followedBy(ctx context.Context, servers []*pawlServer) (text stri
 		if err != nil {
 			return "", nil, err
 		}
-		say("The active server %s, %d times: the next grant came after %s, when the others had used %s of processor time, and all %d clients had been heard after %s; %d times the next server went on from what it had read.",
-			way.what, len(away), spread(away), spread(used), len(us.clients), spread(back), after-before)
+		say("The active server %s, %d times: another one served after %s and granted after %s, when the others had used %s of processor time, and all %d clients had been heard after %s; %d times it went on from what it had read.",
+			way.what, len(away), spread(served), spread(away), spread(used), len(us.clients), spread(back), after-before)
 	}
 	say("No lease was lost.")
 	return strings.TrimSpace(b.String()), stopped, nil
@@ -200,6 +207,34 @@ func (f *full) takeOver(ctx context.Context, servers []*pawlServer, end func(*pa
 		return r, err
 	}
 	return r, server.start()
+}
+
+// servedSince reads in the servers' logs when one began to serve, the last time since a
+// moment.
+func servedSince(servers []*pawlServer, moment time.Time) (last time.Time, err error) {
+	for _, s := range servers {
+		text, err := os.ReadFile(s.log.Name())
+		if err != nil {
+			return last, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if !strings.Contains(line, " msg=serving ") {
+				continue
+			}
+			stamp, _, _ := strings.Cut(strings.TrimPrefix(line, "time="), " ")
+			at, err := time.Parse(time.RFC3339, stamp)
+			if err != nil {
+				return last, fmt.Errorf("%s: %w", s.log.Name(), err)
+			}
+			if at.After(moment) && at.After(last) {
+				last = at
+			}
+		}
+	}
+	if last.IsZero() {
+		return last, errors.New("no server says in its log that it serves")
+	}
+	return last, nil
 }
 
 // wentOn counts in the servers' logs how often one took over and went on from what it

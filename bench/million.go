@@ -134,10 +134,13 @@ func (f *full) load(ctx context.Context, clients []*pawl.Client) ([]*pawl.Lease,
 	return leases[:per*len(clients)], context.Cause(ctx)
 }
 
-// restarted says how a server's end went by: how long no grant was made, the processor
-// time that those which go on had used by then, and when every client had had one of its
-// leases checked.
-type restarted struct{ away, used, back time.Duration }
+// restarted says how a server's end went by: when it began, how long no grant was made,
+// the processor time that those which go on had used by then, and when every client had
+// had one of its leases checked.
+type restarted struct {
+	began            time.Time
+	away, used, back time.Duration
+}
 
 // restart ends the server and starts it again at once. No lease may be lost.
 func (f *full) restart(ctx context.Context, server *pawlServer, end func(), leases []*pawl.Lease, profile string) (r restarted, err error) {
@@ -166,6 +169,7 @@ func (f *full) goesOn(ctx context.Context, began time.Time, servers []*pawlServe
 		}
 		return sum
 	}
+	r.began = began
 	before := used()
 	granted := make(chan error, 1)
 	go func() {
