@@ -64,6 +64,9 @@ func OpenQuorum(ctx context.Context, opts QuorumOptions) (_ *Quorum, err error) 
 		return nil, err
 	}
 	e.folder.warnOpen(opts.Logger)
+	if err := e.folder.clearRecovered(); err != nil {
+		return nil, err
+	}
 	if e.node, err = e.folder.nodeID(); err != nil {
 		return nil, err
 	}

@@ -77,19 +77,34 @@ func (q *Quorum) stopped() error {
 	return errors.New("etcd stopped by itself")
 }
 
-// silent names the members that do not answer.
+// silent names the members that do not answer, and those whose folder is empty: one
+// that was to elect a leader, and has lost its disk, waits for this one in turn.
 func (q *Quorum) silent(ctx context.Context) string {
-	var names []string
-	for peer, a := range q.peers.askAll(ctx, 0) {
-		if a.err != nil {
-			names = append(names, peer.Name)
+	return silentAmong(q.peers.askAll(ctx, 0))
+}
+
+func silentAmong(answers map[Peer]answer) string {
+	var silent, empty, all []string
+	for peer, a := range answers {
+		switch {
+		case a.err != nil:
+			silent = append(silent, peer.Name)
+		case a.State == founding.Empty:
+			empty = append(empty, peer.Name)
 		}
 	}
-	if len(names) == 0 {
+	if len(silent) > 0 {
+		slices.Sort(silent)
+		all = append(all, strings.Join(silent, ", ")+" without an answer")
+	}
+	if len(empty) > 0 {
+		slices.Sort(empty)
+		all = append(all, strings.Join(empty, ", ")+" with an empty folder")
+	}
+	if len(all) == 0 {
 		return "all answer"
 	}
-	slices.Sort(names)
-	return strings.Join(names, ", ") + " without an answer"
+	return strings.Join(all, ", ")
 }
 
 // untilDone tries until something is done; the text says what it waits for.

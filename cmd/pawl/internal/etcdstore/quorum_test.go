@@ -22,55 +22,85 @@ import (
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
-// foundQuorum founds a quorum of n members in this process, in folders that were
-// prepared.
-func foundQuorum(t *testing.T, n int, prepare ...func(dir string)) []*Quorum {
+// foundQuorum founds a quorum of n members in this process.
+func foundQuorum(t *testing.T, n int, change ...func(*QuorumOptions)) []*Quorum {
 	t.Helper()
 	var peers []Peer
-	var listeners []net.Listener
-	for i := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, l)
-		peers = append(peers, Peer{Name: fmt.Sprintf("n%d", i+1), URL: "http://" + l.Addr().String()})
-	}
 	var all []*Quorum
-	for i, peer := range peers {
-		dir := t.TempDir()
-		for _, p := range prepare {
-			p(dir)
+	var each []QuorumOptions
+	for i := range n {
+		o := memberOptions(t, fmt.Sprintf("n%d", i+1))
+		for _, c := range change {
+			c(&o)
 		}
-		q, err := OpenQuorum(t.Context(), QuorumOptions{
-			EmbeddedOptions: EmbeddedOptions{
-				Dir: dir, ActiveTTL: idle, Clock: clock.System(), Stderr: io.Discard,
-				Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			},
-			Node: peer.Name, Peers: peers, Listener: listeners[i],
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := q.Close(); err != nil {
-				t.Errorf("close %s: %v", peer.Name, err)
-			}
-		})
-		all = append(all, q)
+		peers = append(peers, o.Peers...)
+		each = append(each, o)
+	}
+	for _, o := range each {
+		o.Peers = peers
+		all = append(all, openMember(t, o))
 	}
 	for _, q := range all {
-		testwait.Until(t, bound, "the member has its place", func() bool {
-			if err := q.Err(); err != nil {
-				t.Fatal(err)
-			}
-			return q.begun.Load()
-		})
+		hasPlace(t, q)
 		if m := q.etcd.Server.Cluster().Member(q.etcd.Server.MemberID()); m == nil || m.IsLearner {
 			t.Errorf("%s has its place, and no vote: %v", q.opts.Node, m)
 		}
 	}
 	return all
+}
+
+// memberOptions are those of a member that knows only itself.
+func memberOptions(t *testing.T, name string) QuorumOptions {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // closed before, where a member was opened
+	return QuorumOptions{
+		EmbeddedOptions: EmbeddedOptions{
+			Dir: t.TempDir(), ActiveTTL: idle, Clock: clock.System(), Stderr: io.Discard,
+			Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
+		Node: name, Peers: []Peer{{name, "http://" + l.Addr().String()}}, Listener: l,
+	}
+}
+
+func openMember(t *testing.T, o QuorumOptions) *Quorum {
+	t.Helper()
+	q, err := OpenQuorum(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			t.Errorf("close %s: %v", o.Node, err)
+		}
+	})
+	return q
+}
+
+func hasPlace(t *testing.T, q *Quorum) {
+	t.Helper()
+	testwait.Until(t, bound, "the member has its place", func() bool {
+		if err := q.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return q.begun.Load()
+	})
+}
+
+// again are a member's options with a listener of its own: at the same address, or at
+// another one.
+func again(t *testing.T, o QuorumOptions, address string) QuorumOptions {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // closed before, where a member was opened
+	o.Listener = l
+	return o
 }
 
 // TestQuorumContract runs the contract of a store on three members, each place below a
@@ -135,8 +165,8 @@ func TestQuorumJoinersHaveVotes(t *testing.T) {
 // A member that is new in a folder, the founder as well as those that join, forgets what
 // another one had seen there, of a cluster that is gone.
 func TestNewMemberForgetsWhatWasSeen(t *testing.T) {
-	all := foundQuorum(t, 3, func(dir string) {
-		f := &folder{dir: dir}
+	all := foundQuorum(t, 3, func(o *QuorumOptions) {
+		f := &folder{dir: o.Dir}
 		if err := f.writeSeen(kvlog.Seen{Cluster: 0xdead, Rev: 1 << 40}); err != nil {
 			t.Fatal(err)
 		}
