@@ -34,7 +34,7 @@ func etagConditions(op string, hashed bool) []condition {
 	case op == Overwrite || op == Append:
 		return []condition{before}
 	case op == Multi:
-		return []condition{before, redo}
+		return []condition{redo}
 	}
 	return []condition{before, knows}
 }
@@ -121,7 +121,7 @@ func etagWorld(op, without string, hashed bool) *world {
 			w.cleaner()
 		}
 	case Multi:
-		w.budget = few
+		w.budget, w.heldReads = budget{}, false // it fails without any fault
 		w.has(0, object{})
 		w.has(1, object{})
 		w.rest = tornPair
@@ -316,9 +316,19 @@ func claimedWorld(op, without string) *world {
 			}
 		case Multi:
 			pair := func(t *turn) object { return object{tok: t.tok(), nonce: t.nonce()} }
-			w.prog[i] = append(claim(w, 0, 0, without), swap(0, pair, goIfDone))
+			// A 412 may be that of its own write, whose answer was lost: it claims once more.
+			orClaim := func(first int, then func(t *turn) int) func(t *turn) int {
+				return func(t *turn) int {
+					if t.p.ans.code == done {
+						return then(t)
+					}
+					return first
+				}
+			}
+			next := func(*turn) int { return goOn }
+			w.prog[i] = append(claim(w, 0, 0, without), swap(0, pair, orClaim(0, next)))
 			w.prog[i] = append(w.prog[i], claim(w, 1, 3, without)...)
-			w.prog[i] = append(w.prog[i], swap(1, pair, ackIfDone))
+			w.prog[i] = append(w.prog[i], swap(1, pair, orClaim(3, func(t *turn) int { return t.ack() })))
 		case Effect:
 			w.prog[i] = append(claim(w, 0, 0, without),
 				step{do: func(t *turn) int {

@@ -32,11 +32,11 @@ type rules struct {
 func (f fault) text(by, old uint8) string {
 	switch f {
 	case outOfOrder:
-		return fmt.Sprintf("the write of %s (token %d) takes effect after one of %s (token %d)", letter(old), old, letter(by), by)
+		return fmt.Sprintf("the work of %s (token %d) takes effect after one of %s (token %d)", letter(old), old, letter(by), by)
 	case unclean:
-		return fmt.Sprintf("the write of %s (token %d) takes effect after %s (token %d) has taken over and read", letter(old), old, letter(by), by)
+		return fmt.Sprintf("the work of %s (token %d) takes effect after %s (token %d) has taken over and read", letter(old), old, letter(by), by)
 	case lostUpdate:
-		return fmt.Sprintf("the write of %s (token %d) removes what it has never read: an update is lost", letter(by), by)
+		return fmt.Sprintf("the work of %s (token %d) removes what it has never read: an update is lost", letter(by), by)
 	case torn:
 		return "nothing is on its way any more, and the two objects do not belong together"
 	case dangling:

@@ -101,6 +101,9 @@ func lackOf(f found) table.Lack {
 
 // faults says in words what may go wrong in a run.
 func (w *world) faults() string {
+	if w.budget.faults == 0 {
+		return "nothing goes wrong"
+	}
 	who := "a client"
 	if w.relays {
 		who = "a client or relay"

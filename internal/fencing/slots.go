@@ -115,8 +115,8 @@ func createTwoWorld() *world {
 	return w
 }
 
-// collect adds the collector: it deletes the oldest slots, as many as given, that newer
-// ones follow.
+// collect adds the collector. Once there are so many slots it deletes the newest that
+// another follows, or the only one; older ones make no difference.
 func (w *world) collect(without string, kind slotsKind, follow int) {
 	if kind == keptForEver {
 		return
@@ -124,7 +124,7 @@ func (w *world) collect(without string, kind slotsKind, follow int) {
 	if kind == deletedBehindBoundary {
 		w.name[boundAt] = "boundary"
 	}
-	oldest := func(s *state) int {
+	old := func(s *state) int {
 		var there uint8
 		for k := range slotsThere {
 			if s.obj[k].there {
@@ -134,12 +134,16 @@ func (w *world) collect(without string, kind slotsKind, follow int) {
 		if bits.OnesCount8(there) < follow {
 			return -1
 		}
-		return bits.TrailingZeros8(there)
+		newest := bits.Len8(there) - 1
+		if follow == 1 {
+			return newest
+		}
+		return bits.Len8(there&^(1<<newest)) - 1
 	}
 	see := step{
-		when: func(t *turn) bool { return oldest(t.s) >= 0 },
+		when: func(t *turn) bool { return old(t.s) >= 0 },
 		do: func(t *turn) int {
-			t.p.reg[0] = uint8(oldest(t.s))
+			t.p.reg[0] = uint8(old(t.s))
 			return goOn
 		},
 	}
@@ -165,6 +169,16 @@ func slotsWorld(without string, kind slotsKind) *world {
 	w.rules = rules{order: kind != deletedBehindBoundary, clean: kind != deletedBehindBoundary}
 	for i := range clients {
 		w.prog[i] = slotsProgram(without, kind)
+	}
+	if kind == deletedBehindBoundary {
+		// The third holder takes over, and no more: there are too many states otherwise.
+		w.takesOver = true
+		w.prog[2][1].got = func(t *turn) int {
+			if t.p.ans.code == done {
+				return stop
+			}
+			return 3
+		}
 	}
 	w.collect(without, kind, 3)
 	return w
