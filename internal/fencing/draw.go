@@ -110,7 +110,11 @@ func (d drawing) rows(say func(string, ...any), x func(string) int, textAt int) 
 				if e.Kind == Loses {
 					end = (x(e.Who) + store) / 2
 				}
-				say(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#1f4e8c" stroke-width="1.5" marker-end="url(#to)"/>`, x(e.Who), y(out[at].row), end, y(row))
+				if out[at].e.Kind == Admits {
+					say(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#1f4e8c" stroke-width="5"/>`, store, y(out[at].row), store, y(row))
+				} else {
+					say(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#1f4e8c" stroke-width="1.5" marker-end="url(#to)"/>`, x(e.Who), y(out[at].row), end, y(row))
+				}
 				if e.Kind == Admits {
 					out[at] = flight{e, row}
 				} else if !d.comesAgain(i) {
@@ -119,7 +123,9 @@ func (d drawing) rows(say func(string, ...any), x func(string) int, textAt int) 
 			}
 			if e.Kind != Loses {
 				say(`<circle cx="%d" cy="%d" r="3.5" fill="#1f4e8c"/>`, store, y(row))
-				back[e.Who] = row
+				if e.Kind == Arrives {
+					back[e.Who] = row
+				}
 			}
 		case Crashes:
 			say(`<text x="%d" y="%d" text-anchor="middle" font-weight="bold" fill="#b00020">✗</text>`, x(e.Who), y(row)+5)

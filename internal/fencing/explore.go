@@ -217,6 +217,7 @@ type found struct {
 	states int
 	fault  string // "": every promise holds in every state
 	broken fault
+	acked  uint8 // clients that take their work for done in some state
 	trace  []Event
 }
 
@@ -229,6 +230,7 @@ func explore(w *world) found {
 	e := &explorer{w: w, pack: newPacker(w), seed: maphash.MakeSeed()}
 	e.add(&first, 0, move{})
 	var now, next state
+	var acked uint8
 	for at := 0; at < len(e.kept); at++ {
 		e.pack.unpack(e.bytes(at), &now)
 		bad := -1
@@ -241,6 +243,7 @@ func explore(w *world) found {
 				return
 			}
 			wrong := w.judged(&next)
+			acked |= next.mon.acked
 			if e.add(&next, uint32(at), mv) && wrong {
 				bad = len(e.kept) - 1
 			}
@@ -252,7 +255,7 @@ func explore(w *world) found {
 			panic(fmt.Sprintf("fencing: a world has more than %d states", statesMost))
 		}
 	}
-	return found{states: len(e.kept)}
+	return found{states: len(e.kept), acked: acked}
 }
 
 // explorer keeps the states that were reached, and how.

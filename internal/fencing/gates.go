@@ -152,7 +152,7 @@ func newest(s *state, m *message) answer {
 
 // opener: whoever opened last may write.
 func opener() strategy {
-	verify := condition{"verify", "after opening, the holder asks the lock service whether its token is still the newest, and only then reads and writes"}
+	verify := condition{"verify", "after opening, the holder asks the lock service whether its token is still the newest, each time, and only then reads and writes"}
 	g := gate{
 		conditions: func(string) []condition { return []condition{verify} },
 		before: func(_, without string) func(int) []step {
@@ -171,8 +171,15 @@ func opener() strategy {
 				return []step{open, ask}
 			}
 		},
-		set: func(w *world, _, _ string) {
+		set: func(w *world, op, without string) {
 			w.budget = few
+			if op == Multi {
+				w.budget = budget{crashes: 1, faults: 1}
+			}
+			before := 2
+			if without == "verify" {
+				before = 1
+			}
 			w.special = func(s *state, m *message) (answer, bool) {
 				switch m.op {
 				case opOpen:
@@ -185,13 +192,22 @@ func opener() strategy {
 			}
 			for i := range clients {
 				for k := range w.prog[i] {
-					send := w.prog[i][k].send
+					send, got := w.prog[i][k].send, w.prog[i][k].got
 					w.prog[i][k].send = func(t *turn) message {
 						m := send(t)
 						if m.writes() {
 							m.arg = t.p.reg[5]
 						}
 						return m
+					}
+					if k < before {
+						continue
+					}
+					w.prog[i][k].got = func(t *turn) int {
+						if t.p.ans.code == refused {
+							return 0 // a late open of another took the epoch: it opens and asks again
+						}
+						return got(t)
 					}
 				}
 			}

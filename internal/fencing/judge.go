@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/pawlproject/pawl/internal/fencing/table"
@@ -79,6 +80,10 @@ func (c cell) judge() (table.Cell, [][]Event, error) {
 		return out, [][]Event{f.trace}, nil
 	}
 	var traces [][]Event
+	// A world in which nobody gets anything done is safe, and says nothing.
+	if all := uint8(1<<clients - 1); f.acked != all && !(w.takesOver && f.acked == all>>1) {
+		return out, nil, fmt.Errorf("%s, %s: not every holder can do its work (%03b)", c.strategy, c.operation, f.acked)
+	}
 	out.Verdict = table.Safe
 	for _, k := range c.conditions {
 		f := explore(c.build(k.key))
@@ -101,22 +106,33 @@ func lackOf(f found) table.Lack {
 
 // faults says in words what may go wrong in a run.
 func (w *world) faults() string {
-	if w.budget.faults == 0 {
-		return "nothing goes wrong"
-	}
 	who := "a client"
 	if w.relays {
 		who = "a client or relay"
 	}
-	count := "one"
-	if w.budget.faults > 1 {
-		count = "two"
+	var of []string
+	if w.budget.crashes > 0 {
+		of = append(of, "a crash of "+who)
 	}
-	third := ""
+	if w.budget.repeats > 0 {
+		of = append(of, "a request that arrives twice")
+	}
+	if w.budget.losses > 0 {
+		of = append(of, "a request or answer that is lost or later than its sender waits")
+	}
+	text := "nothing"
+	switch {
+	case len(of) == 1:
+		text = "one: " + of[0]
+	case w.budget.faults == 1 && len(of) > 1:
+		text = "one of: " + strings.Join(of, ", ")
+	case len(of) > 1:
+		text = "two of: " + strings.Join(of, ", ")
+	}
 	if w.takesOver {
-		third = "; C takes over and does no more"
+		text += "; C takes over and does no more"
 	}
-	return fmt.Sprintf("%s of: a crash of %s, a request that arrives twice, a request or answer that is lost or later than its sender waits%s", count, who, third)
+	return text
 }
 
 // sentences tells a trace in plain words, a step each. That an answer arrives is told by

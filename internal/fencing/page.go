@@ -161,7 +161,7 @@ func examplesText(t table.Table) string {
 
 func boundsText(t table.Table) string {
 	var b strings.Builder
-	b.WriteString("| in one run at most | strategies |\n|---|---|\n")
+	b.WriteString("| what may go wrong in one run | where |\n|---|---|\n")
 	var faults []string
 	users := map[string][]string{}
 	states := 0

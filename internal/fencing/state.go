@@ -186,16 +186,6 @@ func (s *state) orphan(from int) {
 	}
 }
 
-// waited reports whether the process has a request on its way that it waits for.
-func (s *state) waited(from int) bool {
-	for i := range s.net[:s.n] {
-		if int(s.net[i].from) == from && s.net[i].waited {
-			return true
-		}
-	}
-	return false
-}
-
 // holds reports whether a message that fits is on its way.
 func (s *state) holds(fits func(*message) bool) bool {
 	for i := range s.net[:s.n] {

@@ -33,11 +33,20 @@ func (c clockwork) starts(i int) uint8 {
 	return uint8(i) * (1 + c.delay)
 }
 
-func (c clockwork) notAfter(tok uint8) uint8 { return c.starts(int(tok)-1) + 1 }
+// notAfter is when a holder's lease ends; that of the last is renewed all the time.
+func (c clockwork) notAfter(tok uint8) uint8 {
+	if tok == clients {
+		return renewed
+	}
+	return c.starts(int(tok)-1) + 1
+}
+
+// renewed is after everything.
+const renewed = 100
 
 // set gives a world its clock and its store the check.
 func (c clockwork) set(w *world) {
-	end := c.notAfter(clients) + c.skew + c.upload
+	end := max(c.starts(clients-1), c.notAfter(clients-1)+c.skew+c.upload+1)
 	w.mayStart = func(s *state, i int) bool { return s.sys.now >= c.starts(i) }
 	w.admit = func(s *state, m *message) verdict {
 		switch {
