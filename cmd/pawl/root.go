@@ -16,6 +16,7 @@ const (
 	groupOther   = "other"
 )
 
+<<<<<<< HEAD
 // otherWords are what people who come from elsewhere call our commands.
 var otherWords = map[string][]string{
 	"acquire": {"lock", "take", "grab"},
@@ -30,6 +31,8 @@ var otherWords = map[string][]string{
 	"run":     {"exec", "with"},
 }
 
+=======
+>>>>>>> main
 func newRoot() *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := &cobra.Command{
@@ -57,7 +60,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 	)
 	in := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
-			c.GroupID, c.SuggestFor = group, otherWords[c.Name()]
+			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
@@ -74,7 +77,8 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 		// Only what runs has its arguments looked at.
 		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return exit.Usage(cmd, "%s", flags.Plainly(err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return exit.Usage(cmd, "%s", flags.Complain(cmd, err)) })
+	hint(root)
 	strict(root)
 	return root
 }
