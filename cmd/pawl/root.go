@@ -16,23 +16,6 @@ const (
 	groupOther   = "other"
 )
 
-<<<<<<< HEAD
-// otherWords are what people who come from elsewhere call our commands.
-var otherWords = map[string][]string{
-	"acquire": {"lock", "take", "grab"},
-	"release": {"unlock", "free"},
-	"renew":   {"refresh", "extend", "keepalive"},
-	"ls":      {"list", "locks"},
-	"show":    {"get", "who", "info"},
-	"break":   {"steal", "kick"},
-	"explain": {"why", "advise", "fence"},
-	"doctor":  {"check", "health", "diagnose"},
-	"serve":   {"server", "start", "daemon"},
-	"run":     {"exec", "with"},
-}
-
-=======
->>>>>>> main
 func newRoot() *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := &cobra.Command{

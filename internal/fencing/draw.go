@@ -44,21 +44,20 @@ const (
 	laneWide = 84
 	rowHigh  = 26
 	topHigh  = 64
-	textWide = 560
+	charWide = 7
 )
 
 // svg draws on a white card, so that it is readable on any page and in print.
 func (d drawing) svg() []byte {
 	lanes := d.lanes()
 	x := func(who string) int { return 50 + laneWide*slices.Index(lanes, who) }
-	rows := 0
-	for _, e := range d.trace {
-		if e.Kind != Receives {
-			rows++
-		}
+	rows, longest := len(d.lack.Trace), 0
+	for _, s := range d.lack.Trace {
+		longest = max(longest, len(s)+4)
 	}
 	textAt := x(lanes[len(lanes)-1]) + 46
-	width, height := textAt+textWide, topHigh+rows*rowHigh+44
+	width := max(textAt+longest*charWide, 40+charWide*max(len(d.lack.Fault), len(d.title())))
+	height := topHigh + rows*rowHigh + 44
 	var b bytes.Buffer
 	say := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
 	say(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="13" role="img">`, width, height, width, height)
