@@ -114,7 +114,7 @@ type kept struct {
 	place    *list.Element // in idle; nil: it is in use
 	// work is the question to the marks that is under way; nil: none is.
 	work *work
-	// changed is closed, and made anew, when a request has ended.
+	// changed is closed, and made anew, when a request has ended or the marks have answered.
 	changed chan struct{}
 }
 
@@ -306,6 +306,7 @@ func (g *Gate) start(k *kept, s step, f guard.Fence) {
 		}
 		w.err, k.work = err, nil
 		close(w.done)
+		k.wake() // those who wait for lower requests may be the lower ones now
 		g.mu.Unlock()
 		g.drop(k)
 	}()
@@ -367,6 +368,14 @@ func (l *line) learn(s guard.State, admitted guard.Token, closed time.Time) {
 	}
 }
 
+// wake has all who wait look again.
+func (k *kept) wake() {
+	if k.waiters > 0 {
+		close(k.changed)
+		k.changed = make(chan struct{})
+	}
+}
+
 // begin notes a request as in flight. It is called with the lock held.
 func (g *Gate) begin(ctx context.Context, k *kept) *visit {
 	v := &visit{gate: g, at: k}
@@ -389,10 +398,7 @@ func (v *visit) leave(until time.Time) {
 			k.until = until
 			g.counts.tainted.Add(1)
 		}
-		if k.waiters > 0 {
-			close(k.changed)
-			k.changed = make(chan struct{})
-		}
+		k.wake()
 		g.mu.Unlock()
 		g.drop(k)
 	})

@@ -144,9 +144,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	trip := &trip{visit: v, linger: g.o.Linger, counts: &g.counts}
 	// A request that was not even sent ends here.
 	defer trip.unsent()
-	// What happens to the caller must not end what is on its way.
-	ctx := context.WithValue(context.WithoutCancel(r.Context()), tripKey{}, trip)
-	p.reverse.ServeHTTP(w, r.WithContext(ctx))
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tripKey{}, trip)))
 }
 
 // upgrades reports that a request asks for another protocol.
@@ -217,7 +215,8 @@ func (p *proxy) RoundTrip(req *http.Request) (*http.Response, error) {
 		out, _ := once(req, always)
 		return p.next.RoundTrip(out)
 	}
-	ctx, cancel := context.WithTimeoutCause(req.Context(), t.linger, errLate)
+	// What happens to the caller must not end what is on its way.
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(req.Context()), t.linger, errLate)
 	out, way := once(req.WithContext(ctx), until(ctx))
 	t.way, t.end = way, cancel
 	res, err := p.next.RoundTrip(out)
