@@ -29,7 +29,7 @@ var (
 // yet.
 func NewClient(base string, next http.RoundTripper) (Client, error) {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		// What url.Parse says may hold a password.
 		return Client{}, fmt.Errorf("httpguard: expected http://HOST:PORT or https://HOST:PORT")
 	}
