@@ -42,7 +42,7 @@ func newGuard() *cobra.Command {
 		Args:    flags.Unknown,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newGuardDDL(), newGuardSeen(), newGuardClaim())
+	cmd.AddCommand(newGuardDDL(), newGuardSeen(), newGuardClaim(), newGuardProxy())
 	return cmd
 }
 
