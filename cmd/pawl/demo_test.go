@@ -146,7 +146,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// The same with a service over HTTP that checks nothing, and our proxy before it.
+// C33: the same with a service over HTTP that checks nothing, and our proxy before it.
 func TestDemoZombieHTTP(t *testing.T) {
 	temp := t.TempDir()
 	cmd := command(t, "demo", "zombie", "--json", "--resource", "http", "--ttl", "1s")

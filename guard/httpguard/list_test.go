@@ -170,7 +170,7 @@ func asProxy(t *testing.T, g *httpguard.Gate, service http.Handler) http.Handler
 	return g.Proxy(parsed(t, back.URL), nil, quiet)
 }
 
-func parsed(t *testing.T, text string) *url.URL {
+func parsed(t testing.TB, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)
 	if err != nil {
@@ -266,7 +266,7 @@ func (w *world) resource() guardtest.Resource {
 	}
 }
 
-// C: the contract of every guard, over real connections.
+// C85: the contract of every guard, over real connections.
 func TestContract(t *testing.T) {
 	for name, how := range map[string]form{"middleware": asMiddleware, "proxy": asProxy} {
 		t.Run(name, func(t *testing.T) {
