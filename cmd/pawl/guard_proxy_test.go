@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/httpguard"
@@ -116,6 +117,8 @@ func newHeld(t *testing.T) (*held, string) {
 	return h, s.URL
 }
 
+var _ httpguard.Lease = (*pawl.Lease)(nil)
+
 type proxyLease struct {
 	f   guard.Fence
 	ctx context.Context
@@ -197,7 +200,7 @@ func TestGuardProxyKilled(t *testing.T) {
 	for _, claimed := range []bool{false, true} {
 		h, upstream := newHeld(t)
 		state := filepath.Join(t.TempDir(), "state.db")
-		p := guardProxy(t, upstream, state, "--drain-timeout", "100ms")
+		p := guardProxy(t, upstream, state)
 		sent := make(chan error, 1)
 		go func() { sent <- p.send(t, 7, "slow") }()
 		<-h.came

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawlproject/pawl/guard"
 )
@@ -17,6 +20,7 @@ import (
 type Client struct {
 	base *url.URL
 	next http.RoundTripper
+	wait time.Duration // how long a claim waits at the guard; below 0: as long as it does
 }
 
 var (
@@ -36,7 +40,15 @@ func NewClient(base string, next http.RoundTripper) (Client, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	return Client{u, next}, nil
+	return Client{u, next, -1}, nil
+}
+
+// Wait returns a client whose claims wait for requests under lower tokens no longer than d,
+// in whole seconds, rounded up; 0: not at all. Without it, and at most, they wait as long as
+// the guard lets them.
+func (c Client) Wait(d time.Duration) Client {
+	c.wait = max(d, 0)
+	return c
 }
 
 // under is a lease for as long as a context.
@@ -95,6 +107,9 @@ func (c Client) ask(ctx context.Context, f guard.Fence, method, path, query stri
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("httpguard: %w", err)
+	}
+	if c.wait >= 0 && method == http.MethodPost {
+		req.Header.Set("Prefer", "wait="+strconv.Itoa(int(math.Ceil(c.wait.Seconds()))))
 	}
 	return Transport(c.next, under{f, ctx}).RoundTrip(req)
 }

@@ -157,7 +157,11 @@ func now() time.Time {
 // token is in flight any more: see [guard.Claimer]. Otherwise the error is one of guard's,
 // [ErrBusy], or that of ctx. In these two cases the mark may have been raised.
 func (g *Gate) Claim(ctx context.Context, f guard.Fence) error {
-	_, err := g.enter(ctx, f, false)
+	return g.claim(ctx, f, g.o.Wait)
+}
+
+func (g *Gate) claim(ctx context.Context, f guard.Fence, wait time.Duration) error {
+	_, err := g.enter(ctx, f, wait, false)
 	if err == nil {
 		g.counts.claimed.Add(1)
 	}
@@ -173,16 +177,17 @@ func (g *Gate) Seen(ctx context.Context, resource string) (guard.State, error) {
 	return s, err
 }
 
-// enter lets a request in, or, with run false, waits until it could be.
-func (g *Gate) enter(ctx context.Context, f guard.Fence, run bool) (*visit, error) {
-	v, err := g.admitted(ctx, f, run)
+// enter lets a request in, or, with run false, waits until it could be. It waits no longer
+// than wait for lower requests.
+func (g *Gate) enter(ctx context.Context, f guard.Fence, wait time.Duration, run bool) (*visit, error) {
+	v, err := g.admitted(ctx, f, wait, run)
 	if err != nil {
 		g.counts.refused(err)
 	}
 	return v, err
 }
 
-func (g *Gate) admitted(ctx context.Context, f guard.Fence, run bool) (*visit, error) {
+func (g *Gate) admitted(ctx context.Context, f guard.Fence, wait time.Duration, run bool) (*visit, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
@@ -190,7 +195,7 @@ func (g *Gate) admitted(ctx context.Context, f guard.Fence, run bool) (*visit, e
 	if err != nil {
 		return nil, err
 	}
-	v, err := g.stand(ctx, k, f, run)
+	v, err := g.stand(ctx, k, f, wait, run)
 	if v == nil {
 		g.drop(k)
 	}
@@ -198,8 +203,8 @@ func (g *Gate) admitted(ctx context.Context, f guard.Fence, run bool) (*visit, e
 }
 
 // stand waits for its turn. The visit that it returns keeps the use of k.
-func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, run bool) (*visit, error) {
-	patience := time.NewTimer(g.o.Wait) //tidy:clock how long a request waits decides nothing
+func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Duration, run bool) (*visit, error) {
+	patience := time.NewTimer(most) //tidy:clock how long a request waits decides nothing
 	defer patience.Stop()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -237,9 +242,10 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, run bool) (*vi
 				g.start(k, step, f)
 			}
 		}
-		asked := k.work
+		// The marks have a bound of their own.
+		asked, enough := k.work, patience.C
 		if asked != nil {
-			changed = asked.done
+			changed, enough = asked.done, nil
 		}
 		if k.waiters >= waitersMax {
 			return nil, &busyError{why: "too many requests wait for the resource", after: time.Second}
@@ -252,7 +258,7 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, run bool) (*vi
 		case <-changed:
 		case <-until:
 		case <-ctx.Done():
-		case <-patience.C:
+		case <-enough:
 			impatient = true
 		}
 		g.mu.Lock()

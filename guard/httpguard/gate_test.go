@@ -20,7 +20,7 @@ func fence(resource string, t guard.Token) guard.Fence {
 // in lets a request in that must be.
 func in(t *testing.T, g *Gate, f guard.Fence) *visit {
 	t.Helper()
-	v, err := g.enter(t.Context(), f, true)
+	v, err := g.enter(t.Context(), f, g.o.Wait, true)
 	if err != nil {
 		t.Fatalf("%v: %v", f, err)
 	}
@@ -50,7 +50,7 @@ func TestClaimWaitsForLowerRequests(t *testing.T) {
 		g := NewGate(&Memory{}, Options{Wait: time.Hour})
 		old := in(t, g, fence("x", 7))
 		claim := async(func() error { return g.Claim(t.Context(), fence("x", 8)) })
-		next := async(func() error { _, err := g.enter(t.Context(), fence("x", 8), true); return err })
+		next := async(func() error { _, err := g.enter(t.Context(), fence("x", 8), g.o.Wait, true); return err })
 		synctest.Wait()
 		if claim.over() || next.over() {
 			t.Fatal("a higher token was let in beside a lower one")
@@ -59,7 +59,7 @@ func TestClaimWaitsForLowerRequests(t *testing.T) {
 			t.Errorf("the old request's context: %v", context.Cause(old.ctx))
 		}
 		// The mark has risen: what comes now is refused at once.
-		if _, err := g.enter(t.Context(), fence("x", 7), true); !errors.Is(err, guard.ErrStale) {
+		if _, err := g.enter(t.Context(), fence("x", 7), g.o.Wait, true); !errors.Is(err, guard.ErrStale) {
 			t.Errorf("a late request: %v", err)
 		}
 		// Another resource is not held up.
@@ -80,7 +80,7 @@ func TestWaiterThatIsOvertakenOrGone(t *testing.T) {
 		g := NewGate(&Memory{}, Options{Wait: time.Hour})
 		old := in(t, g, fence("x", 7))
 		ctx, cancel := context.WithCancelCause(t.Context())
-		gone := async(func() error { _, err := g.enter(ctx, fence("x", 8), true); return err })
+		gone := async(func() error { _, err := g.enter(ctx, fence("x", 8), g.o.Wait, true); return err })
 		synctest.Wait()
 		mine := errors.New("the caller's own")
 		cancel(mine)
@@ -88,7 +88,7 @@ func TestWaiterThatIsOvertakenOrGone(t *testing.T) {
 		if !gone.over() || !errors.Is(gone.err, context.Canceled) || !errors.Is(gone.err, mine) {
 			t.Fatalf("it is %+v", gone)
 		}
-		second := async(func() error { _, err := g.enter(t.Context(), fence("x", 8), true); return err })
+		second := async(func() error { _, err := g.enter(t.Context(), fence("x", 8), g.o.Wait, true); return err })
 		synctest.Wait()
 		third := async(func() error { return g.Claim(t.Context(), fence("x", 9)) })
 		synctest.Wait()
@@ -112,7 +112,7 @@ func TestDrainTakesTooLong(t *testing.T) {
 		if err := g.Claim(t.Context(), fence("x", 8)); !errors.Is(err, ErrBusy) || time.Since(begun) != 10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
-		if _, err := g.enter(t.Context(), fence("x", 7), true); !errors.Is(err, guard.ErrStale) {
+		if _, err := g.enter(t.Context(), fence("x", 7), g.o.Wait, true); !errors.Is(err, guard.ErrStale) {
 			t.Errorf("the old token after the new claim gave up: %v", err)
 		}
 		old.leave(time.Time{})
@@ -141,7 +141,7 @@ func TestTaint(t *testing.T) {
 		if !g.Shut(t.Context()) {
 			t.Error("it is not clean at the end")
 		}
-		if _, err := g.enter(t.Context(), fence("x", 8), true); !errors.Is(err, ErrBusy) {
+		if _, err := g.enter(t.Context(), fence("x", 8), g.o.Wait, true); !errors.Is(err, ErrBusy) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -234,13 +234,13 @@ func TestMarksFail(t *testing.T) {
 	old := in(t, g, fence("x", 7))
 	for _, lands := range []bool{false, true} {
 		m.set(guard.ErrUnknown, lands)
-		_, err := g.enter(t.Context(), fence("x", 8), true)
+		_, err := g.enter(t.Context(), fence("x", 8), g.o.Wait, true)
 		if !errors.Is(err, ErrBusy) || errors.Is(err, guard.ErrUnknown) {
 			t.Errorf("lands %t: %v", lands, err)
 		}
 		m.set(nil, false)
 		want := map[bool]error{true: guard.ErrStale}[lands]
-		v, err := g.enter(t.Context(), fence("x", 7), true)
+		v, err := g.enter(t.Context(), fence("x", 7), g.o.Wait, true)
 		if !errors.Is(err, want) {
 			t.Errorf("lands %t: the old token afterwards: %v", lands, err)
 		}
@@ -253,7 +253,7 @@ func TestMarksFail(t *testing.T) {
 	if err := m.Claim(t.Context(), fence("x", 20)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.enter(t.Context(), fence("x", 9), true); !errors.Is(err, guard.ErrStale) {
+	if _, err := g.enter(t.Context(), fence("x", 9), g.o.Wait, true); !errors.Is(err, guard.ErrStale) {
 		t.Errorf("below a mark that was raised elsewhere: %v", err)
 	}
 }
@@ -278,7 +278,7 @@ func TestResourcesInMemoryAreBounded(t *testing.T) {
 		if g.lines["tainted"] == nil || g.lines["busy"] == nil {
 			t.Error("it forgot what only it knew")
 		}
-		if _, err := g.enter(t.Context(), fence("0", 6), true); !errors.Is(err, guard.ErrStale) {
+		if _, err := g.enter(t.Context(), fence("0", 6), g.o.Wait, true); !errors.Is(err, guard.ErrStale) {
 			t.Errorf("the mark of a forgotten resource: %v", err)
 		}
 	})
@@ -321,7 +321,7 @@ func TestOneTokenInFlight(t *testing.T) {
 		wg.Go(func() {
 			for i := range 200 {
 				token := guard.Token(1 + i/10 + caller%3)
-				v, err := g.enter(t.Context(), fence("x", token), true)
+				v, err := g.enter(t.Context(), fence("x", token), g.o.Wait, true)
 				if errors.Is(err, guard.ErrStale) {
 					continue
 				}

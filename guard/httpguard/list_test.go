@@ -107,7 +107,6 @@ type lossyConn struct {
 	mu      sync.Mutex
 	armed   bool
 	swallow bool
-	cut     chan struct{}
 }
 
 func (c *lossyConn) Write(p []byte) (int, error) {

@@ -136,7 +136,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, problem{Type: "about:blank", Status: http.StatusBadRequest, Detail: "the body did not come: " + err.Error()}, 0)
 		return
 	}
-	v, err := g.enter(r.Context(), f, true)
+	v, err := g.enter(r.Context(), f, g.o.Wait, true)
 	if err != nil {
 		refuse(w, f, err)
 		return

@@ -108,7 +108,7 @@ func TestGuardReads(t *testing.T) {
 // The caller of a request goes away while the upstream works. The request is in flight until
 // the upstream has answered.
 func TestCallerGoesWhileUpstreamWorks(t *testing.T) {
-	w := newWorld(t, asProxy, &httpguard.Memory{}, httpguard.Options{Wait: time.Minute})
+	w := newWorld(t, asProxy, &httpguard.Memory{}, httpguard.Options{Wait: 20 * time.Second})
 	ctx, cancel := context.WithCancel(t.Context())
 	tx, err := w.begin(ctx, fence(7), "late")
 	if err != nil {
@@ -117,6 +117,9 @@ func TestCallerGoesWhileUpstreamWorks(t *testing.T) {
 	cancel()
 	if err := <-tx.(*open).answer; !errors.Is(err, guard.ErrUnknown) {
 		t.Errorf("the caller was told %v", err)
+	}
+	if err := w.client.Wait(0).Claim(t.Context(), fence(8)); !errors.Is(err, httpguard.ErrBusy) {
+		t.Errorf("a claim that does not wait: %v", err)
 	}
 	claimed := make(chan error, 1)
 	go func() { claimed <- w.client.Claim(t.Context(), fence(8)) }()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,8 @@ import (
 const (
 	ownPath = "/.pawl/"
 	// ClaimPath takes POST with the header Fencing-Token, and answers 204 when no request
-	// with a lower token is in flight any more.
+	// with a lower token is in flight any more. "Prefer: wait=SECONDS" has it wait no longer
+	// than that.
 	ClaimPath = ownPath + "claim"
 	// SeenPath takes GET with the parameter r, a resource.
 	SeenPath = ownPath + "seen"
@@ -66,7 +68,7 @@ func (g *Gate) Middleware(next http.Handler) http.Handler {
 			refuse(w, f, err)
 			return
 		}
-		v, err := g.enter(r.Context(), f, true)
+		v, err := g.enter(r.Context(), f, g.o.Wait, true)
 		if err != nil {
 			refuse(w, f, err)
 			return
@@ -168,12 +170,23 @@ func (g *Gate) serveClaim(w http.ResponseWriter, r *http.Request) {
 		refuse(w, f, err)
 		return
 	}
-	if err := g.Claim(r.Context(), f); err != nil {
+	if err := g.claim(r.Context(), f, g.preferred(r.Header)); err != nil {
 		refuse(w, f, err)
 		return
 	}
 	w.Header().Set(SeenHeader, f.Token.String())
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// preferred is how long a claim waits: as long as the gate does, or less where the caller
+// says "Prefer: wait=SECONDS" (RFC 7240).
+func (g *Gate) preferred(h http.Header) time.Duration {
+	text, ok := strings.CutPrefix(h.Get("Prefer"), "wait=")
+	seconds, err := strconv.ParseUint(text, 10, 16)
+	if !ok || err != nil {
+		return g.o.Wait // what is not understood is ignored, as the RFC says
+	}
+	return min(time.Duration(seconds)*time.Second, g.o.Wait)
 }
 
 func (g *Gate) serveSeen(w http.ResponseWriter, r *http.Request) {

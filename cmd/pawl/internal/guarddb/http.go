@@ -24,7 +24,6 @@ type httpMarks struct {
 
 // Claim implements guard.Claimer.
 func (m httpMarks) Claim(ctx context.Context, f guard.Fence) error {
-	// The last claim may wait on at the guard, for as long as ctx lets it.
 	enough := time.NewTimer(m.wait) //tidy:clock how often a claim is repeated decides nothing
 	defer enough.Stop()
 	for {
@@ -50,7 +49,7 @@ func openHTTP(base string, wait time.Duration) (*DB, error) {
 	if err != nil {
 		return nil, ErrDSN
 	}
-	return &DB{marks: httpMarks{c, wait}, Close: func() {}, Text: pgdsn.OneLine, explain: explainHTTP}, nil
+	return &DB{marks: httpMarks{c.Wait(wait), wait}, Close: func() {}, Text: pgdsn.OneLine, explain: explainHTTP}, nil
 }
 
 // unreachable reports that no connection to the guard was found.
