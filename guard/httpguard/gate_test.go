@@ -267,6 +267,7 @@ func TestResourcesInMemoryAreBounded(t *testing.T) {
 		for i := range resourcesMax + 10 {
 			in(t, g, fence(strconv.Itoa(i), 7)).leave(time.Time{})
 		}
+		synctest.Wait() // the questions to the marks end after their answers
 		if s := g.Stats(); s.Resources > resourcesMax {
 			t.Errorf("there are %+v", s)
 		}

@@ -293,15 +293,18 @@ func (a *answering) over(err error) {
 // Close implements io.Closer. The caller may have gone before the answer has come: the rest
 // is read all the same, to know when the upstream has ended.
 func (a *answering) Close() error {
-	a.once.Do(func() {
-		go func() {
-			_, err := io.Copy(io.Discard, a.body)
-			if err == nil {
-				err = io.EOF
-			}
-			a.over(err)
-			_ = a.body.Close() // read to its end
-		}()
-	})
+	unread := false
+	a.once.Do(func() { unread = true })
+	if !unread {
+		return a.body.Close()
+	}
+	go func() {
+		_, err := io.Copy(io.Discard, a.body)
+		if err == nil {
+			err = io.EOF
+		}
+		a.over(err)
+		_ = a.body.Close() // read to its end
+	}()
 	return nil
 }
