@@ -25,6 +25,7 @@ func BenchmarkProxy(b *testing.B) {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(parsed(b, back.URL)) },
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 	}
+	pooled := &httputil.ReverseProxy{Rewrite: plain.Rewrite, Transport: plain.Transport, BufferPool: &pool{}}
 	gate := httpguard.NewGate(&httpguard.Memory{}, httpguard.Options{})
 	text := strings.Repeat("x", 100)
 	for _, c := range []struct {
@@ -33,6 +34,7 @@ func BenchmarkProxy(b *testing.B) {
 		client http.RoundTripper
 	}{
 		{"plain", plain, next},
+		{"plain, its buffers reused", pooled, next},
 		{"guarded", gate.Proxy(parsed(b, back.URL), nil, quiet), httpguard.Transport(next, lease{fence(7), b.Context()})},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -65,3 +67,15 @@ func BenchmarkProxy(b *testing.B) {
 		})
 	}
 }
+
+// pool reuses buffers, as the guard's proxy does.
+type pool struct{ pool sync.Pool }
+
+func (p *pool) Get() []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 32<<10)
+}
+
+func (p *pool) Put(b []byte) { p.pool.Put(&b) }

@@ -86,10 +86,11 @@ func (c *stamped) last() time.Time {
 //     a body such a request is sent again only after GOAWAY, REFUSED_STREAM or
 //     PROTOCOL_ERROR, by which the server says that it did not take the request.
 //
-// alive says why nothing may be sent any more; nil: it may.
+// alive says why nothing may be sent any more; nil: it may. The copy shares the header, which
+// once may change: it is the caller's of once.
 func once(req *http.Request, alive func() error) (*http.Request, *sent) {
 	s := &sent{}
-	out := req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+	out := req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			s.begun.Store(true)
 			conn := info.Conn

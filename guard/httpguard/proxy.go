@@ -74,6 +74,7 @@ func (g *Gate) Proxy(upstream *url.URL, next http.RoundTripper, errorLog *log.Lo
 			r.Out.Header.Del("Expect") // the body is here already
 		},
 		Transport:    p,
+		BufferPool:   &buffers{},
 		ErrorLog:     errorLog,
 		ErrorHandler: p.failed,
 	}
@@ -146,6 +147,22 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer trip.unsent()
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tripKey{}, trip)))
 }
+
+// buffers are what answers are copied by.
+type buffers struct{ pool sync.Pool }
+
+const bufferBytes = 32 << 10
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[bufferBytes]byte); ok {
+		return p[:]
+	}
+	return make([]byte, bufferBytes)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferBytes]byte)(p)) }
 
 // upgrades reports that a request asks for another protocol.
 func upgrades(h http.Header) bool {

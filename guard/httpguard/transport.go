@@ -81,8 +81,12 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	detach := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
 	end := func() { detach(); cancel(nil) }
-	out, way := once(req.WithContext(ctx), until(ctx))
-	out.Header.Set(TokenHeader, value)
+	mine := req.WithContext(ctx)
+	if mine.Header = req.Header.Clone(); mine.Header == nil {
+		mine.Header = http.Header{}
+	}
+	mine.Header.Set(TokenHeader, value)
+	out, way := once(mine, until(ctx))
 	res, err := t.next.RoundTrip(out)
 	if err != nil {
 		err = lost(ctx, way, err)
