@@ -21,6 +21,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/httpguard"
+	"github.com/pawlproject/pawl/internal/testcert"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -276,4 +277,33 @@ func TestGuardProxyRefusesInvalidFlags(t *testing.T) {
 	want(t, exit.CodeUnavailable, "guard", "proxy", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--state", t.TempDir())
 	want(t, exit.CodeUnavailable, "guard", "proxy", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1",
 		"--state", writeFile(t, "text", strings.Repeat("no database ", 100)))
+}
+
+// With TLS and certificates of clients the proxy listens where others can reach it, and
+// nobody else gets an answer.
+func TestGuardProxyTLS(t *testing.T) {
+	_, upstream := newHeld(t)
+	dir := t.TempDir()
+	ca := testcert.New(t, dir, "ca")
+	cert, key := ca.Issue("proxy", nil, "localhost")
+	mine, myKey := ca.Issue("client", nil)
+	p := guardProxy(t, upstream, filepath.Join(dir, "state.db"), "--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File)
+	dsn := "https://localhost:" + p.url[strings.LastIndex(p.url, ":")+1:]
+	claim := func(env ...string) result {
+		cmd := command(t, "guard", "claim", "x", "--token", "7", "--cell", "c", "--dsn", dsn)
+		cmd.Env = append(cmd.Env, env...)
+		return finish(t, cmd)
+	}
+	if r := claim("PAWL_GUARD_CA="+ca.File, "PAWL_GUARD_CERT="+mine, "PAWL_GUARD_KEY="+myKey); r.code != 0 {
+		t.Errorf("with a certificate: %+v", r)
+	}
+	if r := claim("PAWL_GUARD_CA=" + ca.File); r.code != exit.CodeUnavailable {
+		t.Errorf("without a certificate: %+v", r)
+	}
+	if r := claim("PAWL_GUARD_CERT="+mine, "PAWL_GUARD_KEY="+myKey); r.code != exit.CodeUnavailable {
+		t.Errorf("of an authority that is not known: %+v", r)
+	}
+	if r := claim("PAWL_GUARD_CERT=" + mine); r.code != exit.CodeUsage {
+		t.Errorf("without the key: %+v", r)
+	}
 }

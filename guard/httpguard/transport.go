@@ -24,6 +24,10 @@ type Lease interface {
 // fence. Nothing was sent there.
 var ErrRedirected = errors.New("httpguard: redirected to another host")
 
+// ErrUnreachable: no connection to the guard was found to send the request on. The error is
+// [ErrBusy], too.
+var ErrUnreachable = errors.New("no connection to the guard")
+
 // Transport returns a transport that sends requests under a lease, through next; nil:
 // [http.DefaultTransport]. To each it adds the lease's fence, in the header Fencing-Token,
 // which is the guard's whole interest.
@@ -38,7 +42,7 @@ var ErrRedirected = errors.New("httpguard: redirected to another host")
 //     *guard.StaleError), guard.ErrForeign, guard.ErrMissing, guard.ErrMalformed, and
 //     [ErrBusy]. Nothing was done then.
 //   - An answer that was lost is guard.ErrUnknown: the request may have taken effect, or may
-//     do so later. ErrBusy with the cause says that no connection was found to send it on.
+//     do so later. ErrBusy with [ErrUnreachable] says that it was not sent.
 //
 // All other answers are handed on, whatever their status. A body that breaks off is the
 // caller's to notice.
@@ -117,7 +121,7 @@ func lost(ctx context.Context, way *sent, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("httpguard: not sent: %w", err)
 	}
-	return fmt.Errorf("%w: no connection: %w", ErrBusy, err)
+	return fmt.Errorf("%w: %w: %w", ErrBusy, ErrUnreachable, err)
 }
 
 // lasting is a body whose end is that of the request.

@@ -241,7 +241,7 @@ func TestNoConnectionIsBusy(t *testing.T) {
 	}
 	l.Close()
 	_, err = (&http.Client{Transport: httpguard.Transport(nil, lease{fence(7), t.Context()})}).Get("http://" + l.Addr().String())
-	if !errors.Is(err, httpguard.ErrBusy) || errors.Is(err, guard.ErrUnknown) {
+	if !errors.Is(err, httpguard.ErrBusy) || !errors.Is(err, httpguard.ErrUnreachable) || errors.Is(err, guard.ErrUnknown) {
 		t.Error(err)
 	}
 }
