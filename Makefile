@@ -18,7 +18,7 @@ endif
 
 # What a user of the library compiles must also pass on these systems.
 ELSEWHERE = darwin windows
-PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/pgguard
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/httpguard ./guard/pgguard
 
 .PHONY: help
 help:
