@@ -18,7 +18,7 @@ endif
 
 # What a user of the library compiles must also pass on these systems.
 ELSEWHERE = darwin windows
-PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/pgguard
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/httpguard ./guard/pgguard
 
 .PHONY: help
 help:
@@ -91,6 +91,10 @@ sim: ## RUNS simulated worlds (1000) from SEED on (1), with all their faults
 small: ## every order of events in small worlds, after bugs planted in them
 	@go run ./internal/sim/hunt -by small
 	@go run ./internal/sim/small/play
+
+.PHONY: fencing
+fencing: ## every order of events where nothing checks a token, two minutes; writes docs/fencing-without-a-fence.md
+	@time go run ./internal/fencing/generate
 
 .PHONY: planted
 planted: ## plant one bug after the other; each must be found in every way that it names

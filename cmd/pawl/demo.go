@@ -36,6 +36,7 @@ func newDemoZombie() *cobra.Command {
 	ttl := flags.Duration{Value: 2 * time.Second}
 	var asJSON bool
 	var postgres string
+	resource := flags.Choice{Value: "sqlite", Of: []string{"sqlite", "http"}}
 	cmd := &cobra.Command{
 		Use:   "zombie",
 		Short: "A holder is paused past its lease, and finishes its write; another loses its server",
@@ -48,16 +49,20 @@ Then the server is killed, and a worker whose lease may ride through an outage a
 to the guarded ledger all the same; when the server is back, the lease goes on under
 its token.
 
+With --resource http the ledger is a service over HTTP that checks nothing, and in the
+guarded acts "pawl guard proxy" stands before it.
+
 With --postgres the ledger lies on a PostgreSQL server, 13 or newer, in a database
 of its own with a random name, which is dropped at the end; the role must be allowed
 to create one. Others on this machine can read arguments: leave a password to
 PGPASSWORD or ~/.pgpass. If the demo is killed its database, pawl_demo_…, stays.
 
 Exit codes: 0 all acts came out as they must, 1 otherwise.`,
-		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .\n  pawl demo zombie --postgres postgres://me@localhost/postgres",
+		Example: "  pawl demo zombie\n  pawl demo zombie --json | jq .\n  pawl demo zombie --resource http\n  pawl demo zombie --postgres postgres://me@localhost/postgres",
 		Args:    flags.None,
 	}
 	cmd.Flags().Var(&ttl, "ttl", "TTL of the leases, 1s to 10s")
+	cmd.Flags().Var(&resource, "resource", "where the ledger is")
 	cmd.Flags().StringVar(&postgres, "postgres", "", "DSN of a PostgreSQL server for the ledger, instead of SQLite")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each moment and the verdict at the end")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -67,6 +72,9 @@ Exit codes: 0 all acts came out as they must, 1 otherwise.`,
 		if cmd.Flags().Changed("postgres") && postgres == "" {
 			return exit.Usage(cmd, "--postgres is empty: %v", pgdsn.ErrDSN)
 		}
+		if cmd.Flags().Changed("postgres") && cmd.Flags().Changed("resource") {
+			return exit.Usage(cmd, "both --resource and --postgres are given; expected one")
+		}
 		out := cmd.OutOrStdout()
 		tell := demo.Text(out, colourful(out))
 		if asJSON {
@@ -74,7 +82,7 @@ Exit codes: 0 all acts came out as they must, 1 otherwise.`,
 		}
 		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
-		err := demo.Zombie(ctx, demo.Options{TTL: ttl.Value, Clock: clock.System(), Report: tell, Postgres: postgres})
+		err := demo.Zombie(ctx, demo.Options{TTL: ttl.Value, Clock: clock.System(), Report: tell, Postgres: postgres, HTTP: resource.Value == "http"})
 		switch {
 		case errors.Is(err, pgdsn.ErrDSN):
 			return exit.Usage(cmd, "--postgres names no database: %v", pgdsn.ErrDSN)
@@ -105,6 +113,7 @@ func newDemoWorker() *cobra.Command {
 	f.StringVar(&w.Server, "server", "", "")
 	f.StringVar(&w.Ledger, "ledger", "", "")
 	f.StringVar(&w.Database, "database", "", "")
+	f.StringVar(&w.Proxy, "proxy", "", "")
 	f.StringVar(&w.Name, "name", "", "")
 	f.Int64Var(&w.Amount, "amount", 0, "")
 	f.Var(&ttl, "ttl", "")

@@ -23,9 +23,11 @@ type Worker struct {
 	// Ledger is a SQLite file or, where a Database is named, a table in it.
 	Ledger   string
 	Database string
-	Name     string
-	Amount   int64
-	TTL      time.Duration
+	// Proxy is the URL of the guard before a ledger that is an HTTP service.
+	Proxy  string
+	Name   string
+	Amount int64
+	TTL    time.Duration
 	// Guarded: the ledger checks the fencing token.
 	Guarded bool
 	// Slow: the work between reading and writing lasts until a line is read.
@@ -111,6 +113,9 @@ func (w Worker) work(ctx context.Context, goOn <-chan struct{}, report func(step
 func (w Worker) open(ctx context.Context) (ledger, error) {
 	if w.Database != "" {
 		return openPostgres(ctx, os.Getenv(postgresEnv), w.Database, w.Ledger)
+	}
+	if w.Proxy != "" {
+		return openHTTP(w.Ledger, w.Proxy)
 	}
 	return openSQLite(w.Ledger)
 }

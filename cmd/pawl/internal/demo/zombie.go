@@ -22,6 +22,8 @@ type Options struct {
 	// Postgres is the DSN of a PostgreSQL server for the ledgers, in a database
 	// that is made and dropped; empty: they are SQLite files.
 	Postgres string
+	// HTTP has the ledgers in a service behind "pawl guard proxy". Not with Postgres.
+	HTTP bool
 }
 
 // limit bounds the whole demo.
@@ -46,8 +48,13 @@ func Zombie(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	var at place = sqlitePlace{folder}
-	if o.Postgres != "" {
+	switch {
+	case o.Postgres != "":
 		if at, err = makePostgres(ctx, o.Postgres); err != nil {
+			return err
+		}
+	case o.HTTP:
+		if at, err = makeHTTP(ctx, folder); err != nil {
 			return err
 		}
 	}
