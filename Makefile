@@ -18,7 +18,7 @@ endif
 
 # What a user of the library compiles must also pass on these systems.
 ELSEWHERE = darwin windows
-PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/pgguard
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/pgguard ./guard/objguard ./guard/objguard/s3bucket
 
 .PHONY: help
 help:
@@ -156,7 +156,7 @@ clean: ## remove what was built here
 # the very protobuf that the generated code is compiled with.
 .PHONY: pinned
 pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount \
-	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18
+	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18 .bin/versitygw-1.7 .bin/versitygw-1.8
 
 .bin/buf: PKG = github.com/bufbuild/buf/cmd/buf
 .bin/protoc-gen-go-grpc: PKG = google.golang.org/grpc/cmd/protoc-gen-go-grpc
@@ -176,6 +176,14 @@ pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/st
 .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7:
 	@echo "building $@ (pinned in $<)"
 	@cd $(<D) && GOWORK=off go build -o ../../$@ go.etcd.io/etcd/server/v3
+
+# A store that speaks S3 and keeps its conditions, and the last version of it that did
+# not, for the guard of object stores and its probe.
+.bin/versitygw-1.7: tools/versitygw17/go.mod
+.bin/versitygw-1.8: tools/versitygw18/go.mod
+.bin/versitygw-1.7 .bin/versitygw-1.8:
+	@echo "building $@ (pinned in $<)"
+	@cd $(<D) && GOWORK=off go build -o ../../$@ github.com/versity/versitygw/cmd/versitygw
 
 # The newest PostgreSQL, for the guard; where there is none for the machine its tests
 # skip.
