@@ -1,17 +1,9 @@
 package objguard_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/guardtest"
 	"github.com/pawlproject/pawl/guard/objguard"
 	"github.com/pawlproject/pawl/guard/objguard/buckettest"
@@ -22,32 +14,27 @@ func TestMemoryIsABucket(t *testing.T) {
 }
 
 func TestContract(t *testing.T) {
-	for name, resource := range guarded {
-		t.Run(name, func(t *testing.T) {
+	for kind := range buckettest.Lists(objguard.Guard{}, nil) {
+		t.Run(kind, func(t *testing.T) {
 			guardtest.Run(t, func(*testing.T) guardtest.Resource {
 				b := &buckettest.Memory{PageMax: 7}
-				return resource(objguard.New(b, "guards"), losing(b))
+				return buckettest.Lists(objguard.New(b, "guards"), losing(b))[kind]
 			})
 		})
 	}
-}
-
-// guarded are the ways to keep a list of texts in a bucket.
-var guarded = map[string]func(g objguard.Guard, lose func(bool)) guardtest.Resource{
-	"update": updated, "commit": committed, "log": logged,
 }
 
 // losing makes the next write's answer get lost.
 func losing(b *buckettest.Memory) func(bool) {
 	var mu sync.Mutex
 	next := buckettest.Served
-	b.Fate = func(string) buckettest.Fate {
+	b.Set(func() buckettest.Fate {
 		mu.Lock()
 		defer mu.Unlock()
 		fate := next
 		next = buckettest.Served
 		return fate
-	}
+	})
 	return func(landed bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -55,104 +42,5 @@ func losing(b *buckettest.Memory) func(bool) {
 		if landed {
 			next = buckettest.Unanswered
 		}
-	}
-}
-
-func isBusy(err error) bool { return errors.Is(err, objguard.ErrBusy) }
-
-func updated(g objguard.Guard, lose func(bool)) guardtest.Resource {
-	return guardtest.Resource{
-		Claim: g.Claim,
-		Append: func(ctx context.Context, f guard.Fence, text string) error {
-			return g.Pointer(f.Resource).Update(ctx, f, func(old []byte) ([]byte, error) {
-				return append(old, strconv.Quote(text)+"\n"...), nil
-			})
-		},
-		Read: func(ctx context.Context, resource string) ([]string, error) {
-			data, err := g.Pointer(resource).Read(ctx)
-			if err != nil {
-				return nil, err
-			}
-			var texts []string
-			for line := range strings.Lines(string(data)) {
-				text, err := strconv.Unquote(strings.TrimSpace(line))
-				if err != nil {
-					return nil, err
-				}
-				texts = append(texts, text)
-			}
-			return texts, nil
-		},
-		Seen: g.Seen, LoseAnswer: lose, Resolves: true, Busy: isBusy,
-	}
-}
-
-// committed keeps each text in an object of its own and their order in the pointer.
-func committed(g objguard.Guard, lose func(bool)) guardtest.Resource {
-	order := func(data []byte) (names []string, err error) {
-		if len(data) > 0 {
-			err = json.Unmarshal(data, &names)
-		}
-		return names, err
-	}
-	return guardtest.Resource{
-		Claim: g.Claim,
-		Append: func(ctx context.Context, f guard.Fence, text string) error {
-			name := fmt.Sprintf("%s of %d", text, f.Token)
-			return g.Pointer(f.Resource).Commit(ctx, f, objguard.Changes{
-				Put: map[string]objguard.Upload{name: objguard.Bytes([]byte(text))},
-				Data: func(old []byte) ([]byte, error) {
-					names, err := order(old)
-					if err != nil {
-						return nil, err
-					}
-					return json.Marshal(append(names, name))
-				},
-			})
-		},
-		Read: func(ctx context.Context, resource string) ([]string, error) {
-			s, err := g.Pointer(resource).Snapshot(ctx)
-			if err != nil {
-				return nil, err
-			}
-			names, err := order(s.Data())
-			if err != nil {
-				return nil, err
-			}
-			var texts []string
-			for _, name := range names {
-				o, err := s.Open(ctx, name)
-				if err != nil {
-					return nil, err
-				}
-				text, err := io.ReadAll(o.Body)
-				if err := errors.Join(err, o.Body.Close()); err != nil {
-					return nil, err
-				}
-				texts = append(texts, string(text))
-			}
-			return texts, nil
-		},
-		Seen: g.Seen, LoseAnswer: lose, Resolves: true, Busy: isBusy,
-	}
-}
-
-func logged(g objguard.Guard, lose func(bool)) guardtest.Resource {
-	return guardtest.Resource{
-		Claim: func(ctx context.Context, f guard.Fence) error { return g.Log(f.Resource).Claim(ctx, f) },
-		Append: func(ctx context.Context, f guard.Fence, text string) error {
-			_, err := g.Log(f.Resource).Append(ctx, f, []byte(text))
-			return err
-		},
-		Read: func(ctx context.Context, resource string) ([]string, error) {
-			page, err := g.Log(resource).Read(ctx, 0)
-			var texts []string
-			for _, r := range page.Records {
-				texts = append(texts, string(r.Data))
-			}
-			return texts, err
-		},
-		Seen:       func(ctx context.Context, resource string) (guard.State, error) { return g.Log(resource).Seen(ctx) },
-		LoseAnswer: lose, Resolves: true, Busy: isBusy,
 	}
 }

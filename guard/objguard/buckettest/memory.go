@@ -38,19 +38,28 @@ const (
 // Memory is a bucket in memory. Its ETags are hashes of the bodies, as those of S3 are
 // for simple uploads. The zero Memory is ready for use.
 type Memory struct {
-	// Fate is asked what becomes of a Put, or of a Delete; nil: all are served. It may
-	// use the bucket itself: what it does comes before the request.
-	Fate func(key string) Fate
 	// PageMax is the length of a page of a listing; 0: 1000.
 	PageMax int
 
 	mu      sync.Mutex
+	fate    func() Fate
 	objects map[string][]byte
 	late    []func()
 	puts    int
 }
 
-var _ objguard.Bucket = (*Memory)(nil)
+var (
+	_ objguard.Bucket = (*Memory)(nil)
+	_ Faults          = (*Memory)(nil)
+)
+
+// Set sets what is asked what becomes of each Put and Delete; nil: all are served. It may
+// use the bucket itself: what it does comes before the request.
+func (m *Memory) Set(fate func() Fate) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fate = fate
+}
 
 // Get opens an object.
 func (m *Memory) Get(ctx context.Context, key string) (objguard.Object, error) {
@@ -79,7 +88,7 @@ func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, size i
 		return "", fmt.Errorf("put %s: %d bytes, announced were %d", key, len(b), size)
 	}
 	var tag string
-	err = m.request(ctx, key, func() error {
+	err = m.request(ctx, func() error {
 		m.puts++
 		old, ok := m.objects[key]
 		if c.Absent() && ok || !c.Absent() && (!ok || etag(old) != c.ETag()) {
@@ -97,17 +106,20 @@ func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, size i
 
 // Delete deletes an object.
 func (m *Memory) Delete(ctx context.Context, key string) error {
-	return m.request(ctx, key, func() error { delete(m.objects, key); return nil })
+	return m.request(ctx, func() error { delete(m.objects, key); return nil })
 }
 
 // request does something with the lock held, as its fate will have it.
-func (m *Memory) request(ctx context.Context, key string, do func() error) error {
+func (m *Memory) request(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", guard.ErrUnknown, err)
 	}
+	m.mu.Lock()
+	ask := m.fate
+	m.mu.Unlock()
 	fate := Served
-	if m.Fate != nil {
-		fate = m.Fate(key)
+	if ask != nil {
+		fate = ask()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
