@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -61,11 +62,28 @@ func (b Bucket) put(ctx context.Context, key string, body io.ReadSeeker, size in
 	}
 	in := &s3.PutObjectInput{Bucket: &b.name, Key: &key, Body: body, ContentLength: &size}
 	in.IfMatch, in.IfNoneMatch = headers(c)
-	out, err := b.client.PutObject(ctx, in, how)
+	var sent sending
+	out, err := b.client.PutObject(ctx, in, how, sent.note)
 	if err != nil {
-		return "", written(ctx, err)
+		return "", written(ctx, err, sent.was)
 	}
 	return tagOf(out.ETag)
+}
+
+// sending notes whether a request left the SDK, which may fail before: without
+// credentials, or with a name that cannot be a bucket's.
+type sending struct{ was bool }
+
+func (s *sending) note(o *s3.Options) { o.HTTPClient = noting{o.HTTPClient, s} }
+
+type noting struct {
+	client s3.HTTPClient
+	s      *sending
+}
+
+func (n noting) Do(r *http.Request) (*http.Response, error) {
+	n.s.was = true
+	return n.client.Do(r)
 }
 
 // headers are the values of If-Match and If-None-Match.
@@ -119,12 +137,15 @@ func read(err error) error {
 	return fmt.Errorf("s3bucket: %w", err)
 }
 
-// written names an error of a conditional write. Only an answer that says so, and a
-// connection that was never made, mean that nothing took effect.
-func written(ctx context.Context, err error) error {
+// written names an error of a conditional write. Only an answer that says so, a
+// connection that was never made, and a request that was never sent, mean that nothing
+// took effect.
+func written(ctx context.Context, err error, sent bool) error {
 	answer, answered := errors.AsType[*awshttp.ResponseError](err)
-	if !answered {
-		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && ctx.Err() == nil {
+	// The SDK makes one with status 0 of a request that failed.
+	if !answered || answer.HTTPStatusCode() == 0 {
+		op, ok := errors.AsType[*net.OpError](err)
+		if (!sent || ok && op.Op == "dial") && ctx.Err() == nil {
 			return fmt.Errorf("s3bucket: %w", err)
 		}
 		if ctx.Err() != nil {

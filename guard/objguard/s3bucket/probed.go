@@ -22,7 +22,7 @@ import (
 func (b Bucket) DeleteIf(ctx context.Context, key, etag string) error {
 	_, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key, IfMatch: &etag}, once)
 	if err != nil {
-		return written(ctx, err)
+		return written(ctx, err, true)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (b Bucket) PutParts(ctx context.Context, key string, body []byte, c objguar
 	in.IfMatch, in.IfNoneMatch = headers(c)
 	return func(ctx context.Context) error {
 		if _, err := b.client.CompleteMultipartUpload(ctx, in, once); err != nil {
-			return written(ctx, err)
+			return written(ctx, err, true)
 		}
 		return nil
 	}, abort, nil
