@@ -149,5 +149,12 @@ func keyName(s string) string {
 	return b.String()[:partMax-2-2*len(sum)] + "==" + hex.EncodeToString(sum[:])
 }
 
+// The names of pointers, which no keyName makes: a bucket policy can tell them from
+// committed objects.
+const (
+	pointerName    = "pawl=pointer"
+	logPointerName = "pawl=log-pointer"
+)
+
 // partMax is the length of a part of a key. Stores that keep objects as files take 255.
 const partMax = 200

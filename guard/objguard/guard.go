@@ -56,7 +56,7 @@ func (g Guard) Claim(ctx context.Context, f guard.Fence) error {
 // Seen returns the cell and the highest token of the pointer of a resource, see
 // [guard.Seer]; the zero State when it has seen none.
 func (g Guard) Seen(ctx context.Context, resource string) (guard.State, error) {
-	v, err := g.read(ctx, g.key(resource, "pointer"))
+	v, err := g.read(ctx, g.key(resource, pointerName))
 	if err != nil {
 		return guard.State{}, err
 	}

@@ -71,7 +71,7 @@ var ErrTruncated = errors.New("objguard: the record was truncated")
 func (g Guard) Log(resource string) *Log {
 	return &Log{
 		guard: g, resource: resource, turn: make(chan struct{}, 1),
-		mark: g.pointer(resource, g.key(resource, "log-pointer")),
+		mark: g.pointer(resource, g.key(resource, logPointerName)),
 	}
 }
 

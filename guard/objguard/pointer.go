@@ -28,7 +28,7 @@ var _ guard.Claimer = (*Pointer)(nil)
 // Pointer returns the pointer of a resource. It sends nothing. Keep it as long as the
 // lease lasts.
 func (g Guard) Pointer(resource string) *Pointer {
-	return g.pointer(resource, g.key(resource, "pointer"))
+	return g.pointer(resource, g.key(resource, pointerName))
 }
 
 func (g Guard) pointer(resource, key string) *Pointer {

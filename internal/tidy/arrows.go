@@ -86,6 +86,7 @@ var rooms = []room{
 	{dir: "internal/testcert", may: []string{"internal/clock"}, aid: true},
 	{dir: "internal/testpostgres", aid: true},
 	{dir: "internal/testscript", aid: true},
+	{dir: "internal/testversity", may: []string{"internal/testpostgres"}, aid: true},
 	{dir: "internal/testwait", aid: true},
 	{dir: "internal/tidy"},
 	{dir: "internal/trust", may: []string{"internal/clock"}},

@@ -5,12 +5,9 @@ package objects
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,18 +19,12 @@ import (
 
 	"github.com/pawlproject/pawl/guard/objguard"
 	"github.com/pawlproject/pawl/guard/objguard/s3bucket"
-	"github.com/pawlproject/pawl/internal/testpostgres"
-)
-
-const (
-	accessKey = "user1234"
-	secretKey = "secretsecret"
+	"github.com/pawlproject/pawl/internal/testversity"
 )
 
 // server is a store that speaks S3.
 type server struct {
 	url    string
-	stop   func()
 	bucket atomic.Int64
 }
 
@@ -49,8 +40,8 @@ var good = map[string]func() (*server, error){"versitygw": versity, "gofakes3": 
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for _, of := range running {
-		of()
+	for _, stop := range running {
+		stop()
 	}
 	os.Exit(code)
 }
@@ -58,40 +49,18 @@ func TestMain(m *testing.M) {
 var running []func()
 
 func startVersity(version string) (*server, error) {
-	program, err := filepath.Abs("../../.bin/versitygw-" + version)
+	v, err := testversity.Start(version)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(program); err != nil {
-		return nil, fmt.Errorf("%w: make pinned builds it", err)
-	}
-	dir, err := os.MkdirTemp("", "versitygw")
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	address := l.Addr().String()
-	l.Close()
-	as := func(cmd *exec.Cmd, dir string) {
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
-	}
-	p, err := testpostgres.StartProcess(as, dir, "http://"+address, "KILL", program, "--port", address, "posix", dir)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{url: "http://" + address, stop: func() { p.Stop(); _ = os.RemoveAll(dir) }}
-	running = append(running, s.stop)
-	return s, nil
+	running = append(running, func() { _ = v.Stop() })
+	return &server{url: v.URL}, nil
 }
 
 func startFake() *server {
 	h := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
 	running = append(running, h.Close)
-	return &server{url: h.URL, stop: h.Close}
+	return &server{url: h.URL}
 }
 
 // client is a client of the server, over a transport of its own.
@@ -99,7 +68,7 @@ func (s *server) client(over http.RoundTripper) *s3.Client {
 	return s3.New(s3.Options{
 		BaseEndpoint: aws.String(s.url), UsePathStyle: true, Region: "us-east-1",
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: accessKey, SecretAccessKey: secretKey}, nil
+			return aws.Credentials{AccessKeyID: testversity.AccessKey, SecretAccessKey: testversity.SecretKey}, nil
 		}),
 		HTTPClient: &http.Client{Transport: over},
 	})
@@ -123,6 +92,9 @@ func (s *server) fresh(t testing.TB, over http.RoundTripper) objguard.Bucket {
 
 func started(t testing.TB, start func() (*server, error)) *server {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: versitygw is built by make pinned")
+	}
 	s, err := start()
 	if err != nil {
 		t.Fatal(err)

@@ -160,7 +160,7 @@ func TestJudgeSeesAWrongAnswer(t *testing.T) {
 	if p.Judge() == nil {
 		t.Error("done and not there: not seen")
 	}
-	if _, err := force(m, "r/pointer", bytes.NewReader(fmt.Appendf(nil, `{"fencing_token":"1","cell":"c","nonce":"n","version":1}`+"\n\"new 9\"\n\"old 1\"\n"))); err != nil {
+	if _, err := force(m, "r/pawl=pointer", bytes.NewReader(fmt.Appendf(nil, `{"fencing_token":"1","cell":"c","nonce":"n","version":1}`+"\n\"new 9\"\n\"old 1\"\n"))); err != nil {
 		t.Fatal(err)
 	}
 	p.Told = map[string]error{}

@@ -22,6 +22,9 @@ type Options struct {
 	// Postgres is the DSN of a PostgreSQL server for the ledgers, in a database
 	// that is made and dropped; empty: they are SQLite files.
 	Postgres string
+	// Bucket is where the ledgers lie instead: the DSN of a part of a bucket, or "s3" for
+	// a store of the demo's own in memory; empty: not in a bucket.
+	Bucket string
 }
 
 // limit bounds the whole demo.
@@ -48,6 +51,11 @@ func Zombie(ctx context.Context, o Options) (err error) {
 	var at place = sqlitePlace{folder}
 	if o.Postgres != "" {
 		if at, err = makePostgres(ctx, o.Postgres); err != nil {
+			return err
+		}
+	}
+	if o.Bucket != "" {
+		if at, err = makeBucket(ctx, o.Bucket); err != nil {
 			return err
 		}
 	}
