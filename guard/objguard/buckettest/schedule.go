@@ -15,11 +15,11 @@ import (
 // What happens at one write of the old holder in a [Schedule], besides the fates. All of
 // it comes before the write.
 const (
-	HelperWrites = Fates + iota // another process of the same lease
-	ManyWrite                   // so often that a pointer no longer names the version before
-	NewHolder                   // claims, writes and cleans up
-	LateArrives                 // the earliest write that is late
-	Happenings                  // how many there are, with the fates
+	PeerWrites  = Fates + iota // another process of the same lease
+	ManyWrite                  // so often that a pointer no longer names the version before
+	NewHolder                  // claims, writes and cleans up
+	LateArrives                // the earliest write that is late
+	Happenings                 // how many there are, with the fates
 )
 
 // manyWrites is more than a pointer names of its ancestors.
@@ -72,11 +72,11 @@ func Play(ctx context.Context, g objguard.Guard, faults Faults, kind, resource s
 		p.own = false
 		defer func() { p.own = true }()
 		switch fate {
-		case HelperWrites:
-			p.append(1, "helper", p.list.Append)
+		case PeerWrites:
+			p.append(1, "peer", p.list.Append)
 		case ManyWrite:
 			for range manyWrites {
-				p.append(1, "helper", p.list.Append)
+				p.append(1, "peer", p.list.Append)
 			}
 		case NewHolder:
 			p.takeOver()
