@@ -129,6 +129,10 @@ etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody'
 run-overlaps: ## pawl run under a paused server and a silent network, 20 times each
 	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/internal/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
 
+.PHONY: schedules
+schedules: .bin/versitygw-1.8 ## 10,000 schedules of lost, late and repeated writes for each part of objguard, on a real server
+	@cd test && PAWL_SCHEDULES=$(if $(filter file,$(origin RUNS)),10000,$(RUNS)) go test -v -count=1 -timeout 2h -run LossySchedules ./objects
+
 .PHONY: outage
 outage: ## the server is down for DURATION (10m) under a hundred jobs that ride and a hundred that do not
 	@set -o pipefail; PAWL_OUTAGE=$(DURATION) go test -v -count=1 -timeout 0 -run HundredRidersLiveThroughOutage ./cmd/pawl/internal/endtoend | grep -E 'riders:|^(---|ok|FAIL)|_test.go'

@@ -38,7 +38,7 @@ func TestGuardProbe(t *testing.T) {
 	good := bucketOf(t, "1.8")
 	contains(t, want(t, 0, "guard", "probe", good).stdout, "objguard is safe here", "deletes keep conditions")
 	at, endpoint, _ := strings.Cut(good, "?path_style=true&endpoint=")
-	r := want(t, 0, "guard", "probe", at, "--endpoint", endpoint, "--endpoint", endpoint, "--path-style", "--region", "x", "--json")
+	r := want(t, 0, "guard", "probe", at, "--endpoint", endpoint, "--endpoint", endpoint, "--path-style", "--region", "us-east-1", "--json")
 	if v := read[struct {
 		Safe    bool
 		Results []struct{ Property, Verdict string }

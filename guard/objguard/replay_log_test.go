@@ -134,3 +134,14 @@ func TestProcessesOfOneLeaseAppend(t *testing.T) {
 	}
 	wantRecords(t, b, "a", "b", "a", "b", "a", "b")
 }
+
+// A new holder truncates and does nothing else: A does not append after that.
+func TestATruncationIsAClaim(t *testing.T) {
+	_, g, _ := world()
+	a := g.Log(resource)
+	slot := appends(t, a, 1, "a1")
+	_, err := g.Log(resource).Truncate(t.Context(), holder(2), slot)
+	ok(t, err)
+	_, err = a.Append(t.Context(), holder(1), []byte("late"))
+	wantStale(t, err, 2)
+}

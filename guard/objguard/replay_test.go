@@ -253,3 +253,12 @@ func TestEveryPathRefusesAStaleToken(t *testing.T) {
 		t.Errorf("%d writes arrived; %q became %q (%v)", m.Puts()-puts, keys, now, err)
 	}
 }
+
+// What a holder remembers of its pointer says nothing about what came since.
+func TestAClaimReadsThePointer(t *testing.T) {
+	_, g, _ := world()
+	a := g.Pointer(resource)
+	ok(t, a.Claim(t.Context(), holder(1)))
+	ok(t, g.Claim(t.Context(), holder(2)))
+	wantStale(t, a.Claim(t.Context(), holder(1)), 2)
+}

@@ -94,7 +94,7 @@ func random(seed uint64) buckettest.Schedule {
 	for i := range s {
 		s[i] = buckettest.Fate(rnd.IntN(int(buckettest.Happenings)))
 		if s[i] == buckettest.ManyWrite && rnd.IntN(20) > 0 {
-			s[i] = buckettest.HelperWrites
+			s[i] = buckettest.PeerWrites
 		}
 	}
 	return s
