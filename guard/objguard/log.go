@@ -46,7 +46,10 @@ type Log struct {
 	mark     *Pointer
 
 	turn chan struct{}
-	next uint64 // the slot to try; 0: not known. Only with the turn.
+	// With the turn only: the slot to try, 0 where it is not known, and for whom: that all
+	// slots below are of no higher token was found out for this fence.
+	next uint64
+	of   guard.Fence
 }
 
 var _ guard.Claimer = (*Log)(nil)
@@ -126,8 +129,8 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 	case <-ctx.Done():
 		return 0, ended(ctx)
 	}
-	if claim {
-		l.next = 0
+	if claim || l.of != f {
+		l.next, l.of = 0, f
 	}
 	for range slotTries {
 		if l.next == 0 {

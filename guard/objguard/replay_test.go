@@ -210,14 +210,9 @@ func TestARepetitionKeepsItsCondition(t *testing.T) {
 // C85: every path that changes something refuses a stale token and leaves no trace.
 func TestEveryPathRefusesAStaleToken(t *testing.T) {
 	m, g, _ := world()
-	p, l := g.Pointer(resource), g.Log(resource)
-	ok(t, p.Commit(t.Context(), holder(2), put("a")))
-	ok(t, p.Commit(t.Context(), holder(2), put("a"))) // leaves an object that nothing names
-	slot, err := l.Append(t.Context(), holder(2), []byte("record"))
-	ok(t, err)
-	puts := m.Puts()
-	keys, _, err := m.List(t.Context(), "", "")
-	ok(t, err)
+	ok(t, g.Pointer(resource).Commit(t.Context(), holder(2), put("a")))
+	ok(t, g.Pointer(resource).Commit(t.Context(), holder(2), put("a"))) // leaves an object that nothing names
+	var slot uint64
 	for what, do := range map[string]func(*objguard.Pointer, *objguard.Log) error{
 		"claim":  func(p *objguard.Pointer, _ *objguard.Log) error { return p.Claim(t.Context(), holder(1)) },
 		"update": func(p *objguard.Pointer, _ *objguard.Log) error { return p.Update(t.Context(), holder(1), sets("x")) },
@@ -239,19 +234,30 @@ func TestEveryPathRefusesAStaleToken(t *testing.T) {
 			return err
 		},
 	} {
+		// By handles that know nothing, and by those of the new holder.
 		for _, fresh := range []bool{true, false} {
-			p, l := p, l
+			p, l := g.Pointer(resource), g.Log(resource)
+			ok(t, p.Update(t.Context(), holder(2), sets("x")))
+			slot = appends(t, l, 2, "x")
 			if fresh {
 				p, l = g.Pointer(resource), g.Log(resource)
 			}
+			keys, puts := all(t, m), m.Puts()
 			if err := do(p, l); !errors.Is(err, guard.ErrStale) {
 				t.Errorf("%s, fresh %t: %v", what, fresh, err)
 			}
+			if now := all(t, m); !slices.Equal(now, keys) || m.Puts() != puts {
+				t.Errorf("%s, fresh %t: %d writes arrived; %q became %q", what, fresh, m.Puts()-puts, keys, now)
+			}
 		}
 	}
-	if now, _, err := m.List(t.Context(), "", ""); err != nil || !slices.Equal(now, keys) || m.Puts() != puts {
-		t.Errorf("%d writes arrived; %q became %q (%v)", m.Puts()-puts, keys, now, err)
-	}
+}
+
+func all(t *testing.T, m *buckettest.Memory) []string {
+	t.Helper()
+	keys, _, err := m.List(t.Context(), "", "")
+	ok(t, err)
+	return keys
 }
 
 // What a holder remembers of its pointer says nothing about what came since.
