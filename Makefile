@@ -109,8 +109,12 @@ soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 	@go run ./test/soak -pawl .bin/pawl -kills $(KILLS)
 
 .PHONY: soak-quorum
-soak-quorum: build ## SIGKILL and stop one of three servers under load, KILLS kills (200); prints the pauses
+soak-quorum: build ## SIGKILL and stop one of three servers under load, KILLS kills (200); prints the pauses beside their limits
 	@go run ./test/soak -pawl .bin/pawl -servers 3 -kills $(KILLS)
+
+.PHONY: growth
+growth: build ## a cell of one server grows to three under load, and each is restarted, RUNS times (10); prints the pauses
+	@go run ./test/soak -pawl .bin/pawl -growth $(if $(filter file,$(origin RUNS)),10,$(RUNS))
 
 .PHONY: torture
 torture: build .bin/etcd-3.7 ## a cell of three on STORE (quorum, etcd) under partitions, kills, full disks, for DURATION (5m); SEED to repeat one

@@ -46,6 +46,11 @@ func Claims() AcquireOption {
 // [RideThrough].
 func (l *Lease) Riding() bool { return l.riding.Load() && l.ctx.Err() == nil }
 
+// RideThrough is how long after its last acknowledged renewal the lease may go on without
+// an answer, as the server granted it; 0: only to its deadline, as every lease of a server
+// that is older than [RideThrough].
+func (l *Lease) RideThrough() time.Duration { return l.of.RideThrough }
+
 // RideLeft is the time until the lease must have ended even if no server answers: until
 // its local deadline, or the end of its [RideThrough] where that is later; 0 when the
 // lease has ended.

@@ -237,6 +237,9 @@ func TestRideEndsByItsTime(t *testing.T) {
 		s, b := pawltest.New(t), &book{}
 		c := s.Dial(t, pawl.Options{TTL: ttl})
 		l := with(t, c, "x", pawl.Claim(b), pawl.RideThrough(time.Minute))
+		if rides := l.RideThrough(); rides != time.Minute {
+			t.Errorf("it may ride for %v", rides)
+		}
 		s.Stop()
 		gone := time.Now()
 		<-l.Context().Done()

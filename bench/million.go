@@ -134,9 +134,13 @@ func (f *full) load(ctx context.Context, clients []*pawl.Client) ([]*pawl.Lease,
 	return leases[:per*len(clients)], context.Cause(ctx)
 }
 
-// restarted returns how long no grant was made, the processor time that the new server
-// had used by then, and when every client had had one of its leases checked.
-type restarted struct{ away, used, back time.Duration }
+// restarted says how a server's end went by: when it began, how long no grant was made,
+// the processor time that those which go on had used by then, and when every client had
+// had one of its leases checked.
+type restarted struct {
+	began            time.Time
+	away, used, back time.Duration
+}
 
 // restart ends the server and starts it again at once. No lease may be lost.
 func (f *full) restart(ctx context.Context, server *pawlServer, end func(), leases []*pawl.Lease, profile string) (r restarted, err error) {
@@ -153,10 +157,24 @@ func (f *full) restart(ctx context.Context, server *pawlServer, end func(), leas
 		defer func() { err = errors.Join(err, <-fetched) }()
 		fmt.Fprintf(f.kit.to, "  profile of the start: go tool pprof -top %s\n", profile)
 	}
+	return f.goesOn(ctx, began, []*pawlServer{server}, leases)
+}
+
+// goesOn waits until one of the servers grants and every client was heard. The times
+// count from began.
+func (f *full) goesOn(ctx context.Context, began time.Time, servers []*pawlServer, leases []*pawl.Lease) (r restarted, err error) {
+	used := func() (sum time.Duration) {
+		for _, s := range servers {
+			sum += s.cpu()
+		}
+		return sum
+	}
+	r.began = began
+	before := used()
 	granted := make(chan error, 1)
 	go func() {
-		err := grant(ctx, server.link)
-		r.away, r.used = time.Since(began), server.cpu()
+		err := firstGrant(ctx, servers)
+		r.away, r.used = time.Since(began), used()-before
 		granted <- err
 	}()
 	per := len(leases) / f.plan.holders
@@ -181,6 +199,25 @@ func (f *full) restart(ctx context.Context, server *pawlServer, end func(), leas
 		}
 	}
 	return r, nil
+}
+
+// firstGrant returns when one of the servers granted a lease.
+func firstGrant(ctx context.Context, servers []*pawlServer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	granted := make(chan error, len(servers))
+	for _, s := range servers {
+		go func() { granted <- grant(ctx, s.link) }()
+	}
+	var failed error
+	for range servers {
+		err := <-granted
+		if err == nil {
+			return nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }
 
 // grant asks again and again for a lease, as fast as a server can come back.

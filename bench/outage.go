@@ -27,6 +27,25 @@ func onEtcd(s *etcdServers) []string {
 	return []string{"--store", "etcd", "--endpoints", strings.Join(s.links, ",")}
 }
 
+// twoOnEtcd starts two servers that keep one cell on an etcd, until the row's end. The
+// second one stands by, and tells clients where to go.
+func (f *full) twoOnEtcd(ctx context.Context) (two []*pawlServer, err error) {
+	etcd, err := f.kit.etcdServers(ctx, f.folder, "etcd", 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	f.atEnd(etcd.stop)
+	for _, name := range []string{"pawl-a", "pawl-b"} {
+		s, err := f.kit.pawlServer(ctx, f.folder, name, nil, onEtcd(etcd)...)
+		if err != nil {
+			return nil, err
+		}
+		f.atEnd(func() { s.stop() }) // its process is another one by then
+		two = append(two, s)
+	}
+	return two, nil
+}
+
 // outage ends servers in both ways, one that is alone and starts again in its
 // place, and the active one of two.
 func (f *full) outage(ctx context.Context) error {
@@ -54,21 +73,11 @@ func (f *full) outage(ctx context.Context) error {
 		note("the only server "+way.what+" and started again at once", way.key+"-alone", all)
 	}
 	alone.stop()
-	etcd, err := f.kit.etcdServers(ctx, f.folder, "etcd", 1, nil)
+	servers, err := f.twoOnEtcd(ctx)
 	if err != nil {
 		return err
 	}
-	f.atEnd(etcd.stop)
-	two := &pair{}
-	for _, name := range []string{"pawl-a", "pawl-b"} {
-		// The second one stands by, and tells clients where to go.
-		s, err := f.kit.pawlServer(ctx, f.folder, name, nil, onEtcd(etcd)...)
-		if err != nil {
-			return err
-		}
-		f.atEnd(func() { s.stop() })
-		two.servers = append(two.servers, s)
-	}
+	two := &pair{servers: servers}
 	for _, way := range ways {
 		all, err := two.outages(ctx, f.plan.kills, way.end)
 		if err != nil {
@@ -196,17 +205,21 @@ func (p *pair) active(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	for i, s := range p.servers {
-		conn, err := grpc.NewClient("passthrough:///"+s.link, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			return 0, err
-		}
-		status, err := linkpb.NewLinkClient(conn).Status(ctx, &linkpb.StatusRequest{}, grpc.WaitForReady(true))
-		_ = conn.Close() // it answered, or did not
-		if err == nil && status.Active {
+		if status, err := s.status(ctx); err == nil && status.Active {
 			return i, nil
 		}
 	}
 	return 0, errors.New("no server says that it is active")
+}
+
+// status asks the server how it is, and waits until it is there.
+func (s *pawlServer) status(ctx context.Context) (*linkpb.StatusResponse, error) {
+	conn, err := grpc.NewClient("passthrough:///"+s.link, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return linkpb.NewLinkClient(conn).Status(ctx, &linkpb.StatusRequest{}, grpc.WaitForReady(true))
 }
 
 func poll(ctx context.Context, holds func() bool) error {

@@ -32,7 +32,7 @@ func (k kit) pawlServer(ctx context.Context, folder, name string, certs *certs, 
 		return nil, err
 	}
 	s.program = program{name: name, binary: k.pawl, args: append([]string{
-		"serve", "--log-level", "warn", "--listen", s.link, "--http", s.http, "--debug-listen", s.debug,
+		"serve", "--listen", s.link, "--http", s.http, "--debug-listen", s.debug,
 		"--data", filepath.Join(folder, name),
 	}, arguments...)}
 	if certs != nil {

@@ -24,6 +24,9 @@ type plan struct {
 	sessions, connections int
 	// leases are held by holders clients.
 	leases, holders int
+	// takeOvers is how often the active server over these leases ends in each way while
+	// a standby follows it.
+	takeOvers int
 	// settle is waited for, steady is measured, where a state is looked at.
 	settle, steady time.Duration
 }
@@ -42,7 +45,7 @@ var fullPlan = plan{
 	callers: []int{1, 16, 64, 256}, waiters: 16, many: 64, rounds: 7,
 	warm: 500 * time.Millisecond, span: 3 * time.Second, warmUpSpan: 3 * time.Second,
 	profiled: 20 * time.Second, kills: 50,
-	sessions: 10_000, connections: 100, leases: 1_000_000, holders: 100,
+	sessions: 10_000, connections: 100, leases: 1_000_000, holders: 100, takeOvers: 5,
 	settle: 20 * time.Second, steady: 40 * time.Second,
 }
 
@@ -51,7 +54,7 @@ var fullPlan = plan{
 func (p plan) smoke() plan {
 	p.rounds, p.kills = 1, 2
 	p.warm, p.span, p.warmUpSpan, p.profiled = 100*time.Millisecond, 400*time.Millisecond, 300*time.Millisecond, time.Second
-	p.sessions, p.connections, p.leases, p.holders = 200, 10, 10_000, 10
+	p.sessions, p.connections, p.leases, p.holders, p.takeOvers = 200, 10, 10_000, 10, 1
 	p.settle, p.steady = time.Second, 6*time.Second
 	return p
 }

@@ -33,7 +33,7 @@ func (k kit) pawlQuorum(ctx context.Context, folder string, n int) (all []*pawlS
 		}
 		name := fmt.Sprintf("n%d", i+1)
 		s.program = program{name: name, binary: k.pawl, args: []string{
-			"serve", "--log-level", "warn", "--listen", s.link, "--http", s.http, "--debug-listen", s.debug,
+			"serve", "--listen", s.link, "--http", s.http, "--debug-listen", s.debug,
 			"--data", filepath.Join(folder, name), "--node", name, "--peers", strings.Join(peers, ","),
 		}}
 		if err := s.start(); err != nil {

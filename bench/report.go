@@ -27,6 +27,7 @@ var aims = []aim{
 	{"sessions", "10,000 sessions at TTL 15 s over 100 connections, cores of the server, lower is better", "0.15", "0.05"},
 	{"memory", "1,000,000 held leases, server's resident memory in GiB, lower is better", "1", "0.5"},
 	{"take-over", "1,000,000 held leases, take-over in s, lower is better", "10", "1"},
+	{"followed", "1,000,000 held leases on a quorum of three, active server stopped cleanly, longest time until a standby that follows grants in s, lower is better", "10", "1"},
 	{"killed", "active server killed, its standby goes on, p99 of the time to the next grant in s, lower is better", "active-ttl + 2 = 5", "3.5"},
 	{"killed-alone", "the only server killed and started again, p99 of the time to the next grant in s, lower is better", "5", "3.5"},
 	{"stopped", "active server stopped cleanly, its standby goes on, p99 of the time to the next grant in s, lower is better", "1", "0.2"},

@@ -69,6 +69,14 @@ var rows = []row{
 		[]string{"memory", "take-over"},
 	},
 	{
+		"followed", "as many, with standbys that follow: memory, take-over",
+		func(p plan) time.Duration {
+			return 2 * (90*time.Second + p.settle + time.Duration(2*p.takeOvers)*followedCycle)
+		},
+		(*full).followed,
+		[]string{"followed"},
+	},
+	{
 		"outage", "the only server, or the active one, is killed, and stopped",
 		func(p plan) time.Duration {
 			return 30*time.Second + time.Duration(p.kills)*(2*outageAlone+outageStandby)

@@ -3300,7 +3300,10 @@ type StatusResponse struct {
 	// is older than this field.
 	WallUnixNano int64 `protobuf:"varint,30,opt,name=wall_unix_nano,json=wallUnixNano,proto3" json:"wall_unix_nano,omitempty"`
 	// Left out for who may not see the state in full.
-	Health        *Health `protobuf:"bytes,31,opt,name=health,proto3" json:"health,omitempty"`
+	Health *Health `protobuf:"bytes,31,opt,name=health,proto3" json:"health,omitempty"`
+	// What the store of a server that does not serve waits for, for the end of a sentence
+	// that begins with "it waits for"; empty: it does not wait, or nobody knows for what.
+	Waits         string `protobuf:"bytes,32,opt,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3543,6 +3546,13 @@ func (x *StatusResponse) GetHealth() *Health {
 		return x.Health
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetWaits() string {
+	if x != nil {
+		return x.Waits
+	}
+	return ""
 }
 
 // Health is what a server knows of its machine and of its part of the store.
@@ -4832,7 +4842,7 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\rBreakResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\"\n" +
 	"\rrides_on_nano\x18\x02 \x01(\x03R\vridesOnNano\"\x0f\n" +
-	"\rStatusRequest\"\x97\a\n" +
+	"\rStatusRequest\"\xad\a\n" +
 	"\x0eStatusResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1f\n" +
@@ -4869,7 +4879,8 @@ const file_linkpb_link_proto_rawDesc = "" +
 	"\vbehind_nano\x18\x1d \x01(\x03R\n" +
 	"behindNano\x12$\n" +
 	"\x0ewall_unix_nano\x18\x1e \x01(\x03R\fwallUnixNano\x12,\n" +
-	"\x06health\x18\x1f \x01(\v2\x14.pawl.link.v1.HealthR\x06health\"\xaa\x03\n" +
+	"\x06health\x18\x1f \x01(\v2\x14.pawl.link.v1.HealthR\x06health\x12\x14\n" +
+	"\x05waits\x18  \x01(\tR\x05waits\"\xaa\x03\n" +
 	"\x06Health\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12!\n" +
 	"\fclock_source\x18\x02 \x01(\tR\vclockSource\x12\x1f\n" +

@@ -127,6 +127,7 @@ func colourful(w any) bool {
 // newDemoWorker is a worker of the demo, which runs it.
 func newDemoWorker() *cobra.Command {
 	var w demo.Worker
+	var ttl flags.Duration
 	cmd := &cobra.Command{Use: demo.WorkerCommand, Hidden: true, Args: cobra.NoArgs}
 	f := cmd.Flags()
 	f.StringVar(&w.Server, "server", "", "")
@@ -134,11 +135,12 @@ func newDemoWorker() *cobra.Command {
 	f.StringVar(&w.Database, "database", "", "")
 	f.StringVar(&w.Name, "name", "", "")
 	f.Int64Var(&w.Amount, "amount", 0, "")
-	f.DurationVar(&w.TTL, "ttl", 0, "")
+	f.Var(&ttl, "ttl", "")
 	f.BoolVar(&w.Guarded, "guarded", false, "")
 	f.BoolVar(&w.Slow, "slow", false, "")
 	f.BoolVar(&w.Rides, "rides", false, "")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		w.TTL = ttl.Value
 		// What went wrong stands in the last step that it reports.
 		if w.Run(cmd.Context(), os.Stdin, cmd.OutOrStdout()) != nil {
 			return exit.Failed(exit.CodeOther, "")

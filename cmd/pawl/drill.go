@@ -37,7 +37,7 @@ depend on what was never promised. docs/operate.md has it as a yearly exercise.`
 }
 
 func newDrillOutage() *cobra.Command {
-	var lasts time.Duration
+	var outage flags.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "outage --for DURATION",
@@ -61,16 +61,22 @@ does. The right for it is admin, of all names.
 	}
 	f := cmd.Flags()
 	servers := client.AddFlags(f)
-	f.DurationVar(&lasts, "for", 0, "how long the outage lasts, above 0 and at most 1h (required)")
+	f.Var(&outage, "for", "how long the outage lasts, above 0 and at most 1h (required)")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !cmd.Flags().Changed("for") {
+		lasts := outage.Value
+		if !outage.Given {
 			return exit.Usage(cmd, "--for is missing; expected how long the outage lasts, such as 5m")
 		}
 		if err := bounds.ValidDrill(lasts); err != nil {
 			return exit.Usage(cmd, "--for: %v", err)
 		}
 		return client.With(cmd, *servers, func(ctx context.Context, c *client.Client) error {
+			if a, err := c.Status(ctx); err != nil {
+				return err
+			} else if !a.GetActive() {
+				return exit.Failed(exit.CodeUnavailable, "no server serves, so no outage is begun; \"pawl doctor\" says what is missing")
+			}
 			until := clock.System().Wall().Add(lasts).UTC().Format(time.RFC3339)
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the cell answers as one that lost its quorum for %v, until about %s; the report follows\n",
 				cmd.CommandPath(), lasts, until)

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/flags"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
+	"github.com/pawlproject/pawl/internal/service"
 )
 
 func newMember() *cobra.Command {
@@ -31,8 +32,9 @@ the right admin of all names. docs/quorum.md tells what each loss costs.`,
 	return cmd
 }
 
-// memberCommand is a command that asks a server and shows the members as they are then.
-func memberCommand(cmd *cobra.Command, said string, ask func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error)) *cobra.Command {
+// memberCommand is a command that asks a server and shows the members as they are then,
+// and what comes next; nil: nothing.
+func memberCommand(cmd *cobra.Command, next func(args []string, all []*linkpb.Member) string, ask func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error)) *cobra.Command {
 	var asJSON bool
 	servers := client.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
@@ -53,10 +55,11 @@ func memberCommand(cmd *cobra.Command, said string, ask func(ctx context.Context
 			if asJSON {
 				return output.JSON(out, membersBody(all))
 			}
-			if said != "" {
-				fmt.Fprintln(out, fmt.Sprintf(said, output.Text(strings.Join(args, ", "))))
+			if err := output.Table(out, memberRows(all)); err != nil || next == nil {
+				return err
 			}
-			return output.Table(out, memberRows(all))
+			_, err = fmt.Fprintln(out, "\n"+next(args, all))
+			return err
 		})
 	}
 	return cmd
@@ -73,7 +76,7 @@ that was asked.
 ` + exit.AskHelp,
 		Example: "  pawl member list\n  pawl member list --json | jq '.members[] | select(.answers | not)'",
 		Args:    flags.None,
-	}, "", func(ctx context.Context, l linkpb.LinkClient, _ []string) ([]*linkpb.Member, error) {
+	}, nil, func(ctx context.Context, l linkpb.LinkClient, _ []string) ([]*linkpb.Member, error) {
 		a, err := l.MemberList(ctx, &linkpb.MemberListRequest{})
 		return a.GetMembers(), err
 	})
@@ -90,7 +93,9 @@ go on, and then gets its vote. Go on to an odd number of members.
 ` + exit.AskHelp,
 		Example: "  pawl member add n2=https://b.example:7422\n  pawl serve --node n2 --peers n1=https://a.example:7422,n2=https://b.example:7422,n3=https://c.example:7422",
 		Args:    flags.Names("NAME=URL"),
-	}, "%s may join: start it on an empty folder with --node and --peers", func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
+	}, func(args []string, all []*linkpb.Member) string {
+		return mayJoin(args[0], "", all)
+	}, func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
 		name, url, err := nameURL(args[0])
 		if err != nil {
 			return nil, err
@@ -114,7 +119,9 @@ under its name and address on an empty folder.
 ` + exit.AskHelp,
 		Example: "  pawl member replace n3 n4=https://d.example:7422",
 		Args:    flags.Names("OLD", "NEW=URL"),
-	}, "%s: start the new one on an empty folder with --node and --peers", func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
+	}, func(args []string, all []*linkpb.Member) string {
+		return mayJoin(args[1], args[0], all)
+	}, func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
 		name, url, err := nameURL(args[1])
 		if err != nil {
 			return nil, err
@@ -135,10 +142,32 @@ a majority of those that are left must be up and caught up.
 ` + exit.AskHelp,
 		Example: "  pawl member remove n3",
 		Args:    flags.Names("NAME"),
-	}, "%s is removed", func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
+	}, func(args []string, _ []*linkpb.Member) string {
+		return output.Text(args[0]) + " is removed: its server ends, and cannot join again before \"pawl member add\""
+	}, func(ctx context.Context, l linkpb.LinkClient, args []string) ([]*linkpb.Member, error) {
 		a, err := l.MemberRemove(ctx, &linkpb.MemberRemoveRequest{Name: args[0]})
 		return a.GetMembers(), err
 	})
+}
+
+// mayJoin says what to do now that a server may join, in the place of another; "": of
+// none.
+func mayJoin(joiner, replaces string, all []*linkpb.Member) string {
+	name, _, _ := strings.Cut(joiner, "=")
+	peers := ""
+	for _, m := range all {
+		if m.GetName() != name && m.GetName() != replaces && m.GetRole() != service.RoleExpected {
+			peers += m.GetName() + "=" + m.GetUrl() + ","
+		}
+	}
+	start := fmt.Sprintf("on an empty folder, with the other flags as its neighbours have them:\n  pawl serve --node %s --peers %s", output.Text(name), output.Text(peers+joiner))
+	switch replaces {
+	case "":
+		return fmt.Sprintf("%s may join. Start it %s\n\"pawl member list\" shows it as a voter when it has caught up.", output.Text(name), start)
+	case name:
+		return fmt.Sprintf("%s may move. Stop it where it is, and start it at its new address %s", output.Text(name), start)
+	}
+	return fmt.Sprintf("%[1]s may join in the place of %[2]s. Start %[1]s %[3]s\n%[2]s is removed when %[1]s has its vote, or when %[1]s joins if %[2]s does not answer then.", output.Text(name), output.Text(replaces), start)
 }
 
 // nameURL takes NAME=URL apart; whether the URL fits the members' is the server's to

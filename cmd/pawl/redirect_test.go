@@ -25,13 +25,15 @@ import (
 type elsewhere struct {
 	linkpb.UnimplementedLinkServer
 	active atomic.Pointer[string]
+	waits  string
 	asked  atomic.Int64
 }
 
 func (e *elsewhere) List(context.Context, *linkpb.ListRequest) (*linkpb.ListResponse, error) {
 	e.asked.Add(1)
-	st, err := status.New(codes.Unavailable, "this server is not the active one").WithDetails(&linkpb.RefusedDetail{
-		Refused: &linkpb.Refused{Reason: linkpb.Reason_REASON_UNAVAILABLE, Message: "this server is not the active one", ActiveLink: *e.active.Load()},
+	text := "this server is not the active one" + e.waits
+	st, err := status.New(codes.Unavailable, text).WithDetails(&linkpb.RefusedDetail{
+		Refused: &linkpb.Refused{Reason: linkpb.Reason_REASON_UNAVAILABLE, Message: text, ActiveLink: *e.active.Load()},
 	})
 	if err != nil {
 		return nil, err
@@ -60,6 +62,16 @@ func standby(t *testing.T, active string) (*elsewhere, string) {
 	go func() { _ = s.Serve(l) }() // ends with Stop
 	t.Cleanup(s.Stop)
 	return e, l.Addr().String()
+}
+
+// What servers say that answer and do not serve is told before which ones are missing.
+func TestNoServerServes(t *testing.T) {
+	e, waiting := standby(t, "")
+	e.waits = "; it waits for a majority"
+	gone, _ := nobody(t)
+	r := want(t, exit.CodeUnavailable, "ls", "--servers", waiting+","+gone)
+	contains(t, r.stderr, "no server serves: "+waiting+" says: this server is not the active one; it waits for a majority; no server answers at "+gone, `"pawl doctor" says what is missing`)
+	contains(t, want(t, exit.CodeUnavailable, "drill", "outage", "--for", "1s", "--servers", waiting).stderr, "no server serves, so no outage is begun")
 }
 
 func TestCommandsFollowToTheActiveServer(t *testing.T) {

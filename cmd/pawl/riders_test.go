@@ -45,11 +45,12 @@ func TestBrokenRiderByCommand(t *testing.T) {
 		t.Errorf("shown as %q", free)
 	}
 	for _, wait := range []string{"0s", "1ms"} {
-		contains(t, s.want(exit.CodeNotAcquired, "acquire", "a", "--wait", wait).stderr, "acquires that do not claim", "claim a guard")
+		contains(t, s.want(exit.CodeNotAcquired, "acquire", "a", "--wait", wait).stderr, "acquires that do not claim", `claim a guard of the resource before you act, and say so by --claims; "pawl run NAME --claim DSN" does both`)
 	}
+	contains(t, s.want(exit.CodeNotAcquired, "run", "a", "-n", "--", "true").stderr, "acquires that do not claim", "say so by --claims")
 	s.acquire("a", "--ttl", "1h", "--claims")
 	for _, wait := range []string{"0s", "1ms"} {
-		contains(t, s.want(exit.CodeNotAcquired, "acquire", "a", "--wait", wait).stderr, "a is held by", "acquires that do not claim")
+		contains(t, s.want(exit.CodeNotAcquired, "acquire", "a", "--wait", wait).stderr, "a is held by", "acquires that do not claim", "say so by --claims")
 	}
 	contains(t, s.want(0, "ls").stdout, "exclusive, claim-only for ")
 	contains(t, second(s.get("/metrics")), "pawl_names_claim_only 1")
@@ -68,7 +69,7 @@ func TestWrongRidesAreUsageErrors(t *testing.T) {
 		"a --claims --ride-through 25h":         "at most 24h",
 		"a --claims --shared --ride-through 1h": "--shared",
 		"a b --claims --ride-through 1h":        "2 names",
-		"a --claims --ride-through x":           "number and a unit",
+		"a --claims --ride-through x":           "expected a duration such as 15s",
 	} {
 		contains(t, s.want(exit.CodeUsage, append([]string{"acquire"}, strings.Fields(args)...)...).stderr, want)
 	}

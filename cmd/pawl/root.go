@@ -16,19 +16,6 @@ const (
 	groupOther   = "other"
 )
 
-// otherWords are what people who come from elsewhere call our commands.
-var otherWords = map[string][]string{
-	"acquire": {"lock", "take", "grab"},
-	"release": {"unlock", "free"},
-	"renew":   {"refresh", "extend", "keepalive"},
-	"ls":      {"list", "locks"},
-	"show":    {"get", "who", "info"},
-	"break":   {"steal", "kick"},
-	"doctor":  {"check", "health", "diagnose"},
-	"serve":   {"server", "start", "daemon"},
-	"run":     {"exec", "with"},
-}
-
 func newRoot() *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := &cobra.Command{
@@ -56,7 +43,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 	)
 	in := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
-			c.GroupID, c.SuggestFor = group, otherWords[c.Name()]
+			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
@@ -73,7 +60,8 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 		// Only what runs has its arguments looked at.
 		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return exit.Usage(cmd, "%s", flags.Plainly(err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return exit.Usage(cmd, "%s", flags.Complain(cmd, err)) })
+	hint(root)
 	strict(root)
 	return root
 }

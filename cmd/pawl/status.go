@@ -41,7 +41,7 @@ it shows what another says, and "-" for all that only the active one knows.
 			if asJSON {
 				return output.JSON(cmd.OutOrStdout(), s)
 			}
-			return output.Table(cmd.OutOrStdout(), statusRows(s))
+			return output.Table(cmd.OutOrStdout(), statusRows(s, c.Served()))
 		})
 	}
 	return cmd
@@ -63,7 +63,7 @@ func roleOf(a *linkpb.StatusResponse) string {
 func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 	number := func(n int64) rest.Number { return rest.Number(max(n, 0)) }
 	return rest.StatusBody{
-		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(),
+		Cell: a.GetCell(), Epoch: rest.Number(a.GetEpoch()), Role: roleOf(a), Active: a.GetActive(), Waits: a.GetWaits(),
 		ActiveLink: a.GetActiveLink(), ActiveHTTP: a.GetActiveHttp(), ActiveTTL: rest.Duration(a.GetActiveTtlNano()),
 		Counter: rest.Number(a.GetToken()), CounterAhead: rest.Duration(a.GetCounterAheadNano()),
 		Sessions: int(a.GetSessions()), Leases: int(a.GetLeases()), Waiters: int(a.GetWaiters()),
@@ -76,10 +76,11 @@ func statusBody(a *linkpb.StatusResponse) rest.StatusBody {
 	}
 }
 
-func statusRows(s rest.StatusBody) [][]string {
+// statusRows shows what the server at an address says.
+func statusRows(s rest.StatusBody, at string) [][]string {
 	secured := []string{"security", securityOf(s)}
 	if !s.Active {
-		return standbyRows(s, secured)
+		return standbyRows(s, at, secured)
 	}
 	rows := [][]string{
 		{"cell", output.Text(s.Cell)},
@@ -117,15 +118,22 @@ func statusRows(s rest.StatusBody) [][]string {
 
 // standbyRows are those of a server that is not the active one. It knows nothing
 // of what is in the cell.
-func standbyRows(s rest.StatusBody, secured []string) [][]string {
+func standbyRows(s rest.StatusBody, at string, secured []string) [][]string {
 	active, does := output.Text(s.ActiveLink)+" (no answer)", "it stands by"
-	if s.Role != cell.RoleStandby {
+	switch {
+	case s.Role == cell.RoleStandby:
+	case s.Waits != "":
+		active, does = "-", "it knows of no active server"
+	default:
 		active, does = "-", "it waits for its turn, and knows of no active server"
 	}
 	if s.Followed > 0 {
 		does += fmt.Sprintf("; it has read the log up to batch %d, %v ago", s.Followed, time.Duration(s.Behind).Round(time.Millisecond))
 	}
-	rows := [][]string{{"cell", output.Text(s.Cell)}, {"active server", active}, {"this server", does}}
+	rows := [][]string{{"cell", output.Text(s.Cell)}, {"active server", active}, {"asked server", at + ": " + does}}
+	if s.Waits != "" {
+		rows = append(rows, []string{"it waits for", plainText(s.Waits)}, []string{"", "nothing is granted or renewed before; \"pawl doctor\" says what to do"})
+	}
 	for _, unknown := range []string{"epoch", "token counter", "sessions", "leases", "waiters"} {
 		rows = append(rows, []string{unknown, "-"})
 	}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testcert"
 )
@@ -32,6 +35,73 @@ func TestUnknownCommands(t *testing.T) {
 	contains(t, want(t, exit.CodeUsage, "serve", "extra").stderr, `serve takes no arguments; "extra" is one`)
 	contains(t, want(t, exit.CodeUsage, "status", "extra").stderr, `status takes no arguments; "extra" is one`)
 	contains(t, want(t, exit.CodeUsage, "demo", "zombi").stderr, "did you mean zombie?")
+}
+
+// What people call commands and flags that are called otherwise here is told.
+func TestOtherWordsAreUnderstood(t *testing.T) {
+	for _, tc := range [][2]string{
+		{"member ls", `unknown command "ls"; did you mean list?`},
+		{"member rm n3", `unknown command "rm"; did you mean remove?`},
+		{"run --timeout 3s a -- true", "unknown flag: --timeout; expected --wait, how long to wait for the turn, or --max-hold"},
+		{"status --server 127.0.0.1:1", "unknown flag: --server; expected --servers"},
+		{"status --serverss 127.0.0.1:1", "unknown flag: --serverss; did you mean --servers?"},
+		{"acquire a --claim sqlite:x", `unknown flag: --claim; expected --claims, if you claim a guard by yourself before you act (pawl guard claim), or "pawl run --claim DSN"`},
+		{"drill --for 15s", "unknown flag: --for; expected pawl drill outage --for"},
+		{"drill outage --timeout 15s", "unknown flag: --timeout; expected --for"},
+	} {
+		contains(t, want(t, exit.CodeUsage, strings.Fields(tc[0])...).stderr, tc[1])
+	}
+	// A hint names no flag that the command does not have.
+	if r := want(t, exit.CodeUsage, "version", "--server", "x"); strings.Contains(r.stderr, "--servers") {
+		t.Errorf("it says %s", r.stderr)
+	}
+	// Every hint is for a command that there is, and for a flag that it does not have.
+	root := newRoot()
+	find := func(path string) *cobra.Command {
+		c, _, err := root.Find(strings.Fields(path))
+		if _, found, _ := strings.Cut(c.CommandPath(), " "); err != nil || found != path {
+			t.Fatalf("there is no command %q", path)
+		}
+		return c
+	}
+	for path := range otherWords {
+		find(path)
+	}
+	for path, meant := range otherFlags {
+		for flag, instead := range meant {
+			c := find(path)
+			if c.Flags().Lookup(flag) != nil {
+				t.Errorf("%q has --%s", path, flag)
+			}
+			if c.Annotations["meant by --"+flag] != instead && path != "" {
+				t.Errorf("%q has no flag such as the hint for --%s names: %s", path, flag, instead)
+			}
+		}
+	}
+}
+
+// A duration without its unit is told of in the same words by every flag of every command.
+func TestDurationsWithoutAUnit(t *testing.T) {
+	n := 0
+	var each func(*cobra.Command)
+	each = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "duration" {
+				return
+			}
+			n++
+			if err := f.Value.Set("15"); err == nil || err.Error() != "expected a duration such as 15s" {
+				t.Errorf("%s --%s: %v", cmd.CommandPath(), f.Name, err)
+			}
+		})
+		for _, c := range cmd.Commands() {
+			each(c)
+		}
+	}
+	if each(newRoot()); n < 10 {
+		t.Errorf("there are %d flags of durations", n)
+	}
+	contains(t, want(t, exit.CodeUsage, "drill", "outage", "--for", "15").stderr, `invalid argument "15" for "--for" flag: expected a duration such as 15s`)
 }
 
 // A port in use is told with its flag, and who has it.

@@ -188,7 +188,11 @@ type Status struct {
 	// Drill is how long the outage of a drill goes on; 0: none is held. The rest is as it
 	// was when that began: nothing newer is durable.
 	Drill time.Duration
-	// Partial: all but Info and Drill was left out, since the caller may not see it.
+	// Waits is what the store of a server that does not serve waits for, for the end of a
+	// sentence that begins with "it waits for"; empty: it does not wait, or nobody knows
+	// for what.
+	Waits string
+	// Partial: all but Info, Drill and Waits was left out, since the caller may not see it.
 	// The cell itself leaves nothing out.
 	Partial bool
 }

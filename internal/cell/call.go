@@ -118,12 +118,12 @@ func (c *Cell) answerMax() time.Duration { return 2 * c.o.ActiveTTL }
 
 func (c *Cell) unanswered() *RefusedError {
 	return c.refused(locktable.Refused{
-		Reason: locktable.Unavailable, Message: "the store does not answer; what was asked for may be done or not",
+		Reason: locktable.Unavailable, Message: "the store does not answer; what was asked for may be done or not" + c.alsoWaits(),
 	})
 }
 
 func (c *Cell) unavailable() *RefusedError {
-	return c.refused(locktable.Refused{Reason: locktable.Unavailable, Message: NotActive})
+	return c.refused(locktable.Refused{Reason: locktable.Unavailable, Message: c.notActive()})
 }
 
 func (c *Cell) refused(r locktable.Refused) *RefusedError {

@@ -35,7 +35,11 @@ type Options struct {
 	// Ended is called for sessions that expired, and for leases that were broken or
 	// released without a stream, once that is durable; it may be nil. It must not
 	// block.
-	Ended  func(locktable.Ended)
+	Ended func(locktable.Ended)
+	// Waits says what the store waits for, for the end of a sentence that begins with "it
+	// waits for"; empty: it does not wait, or nobody knows for what. It may be nil, and
+	// must not block.
+	Waits  func() string
 	Logger *slog.Logger
 }
 
@@ -150,13 +154,32 @@ func (c *Cell) finish() {
 	streams, calls := c.streams, c.calls
 	c.streams, c.calls = map[*Stream]struct{}{}, map[*call]struct{}{}
 	c.mu.Unlock()
+	why := c.notActive()
 	for s := range streams { //tidy:unordered each is told
-		s.r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: NotActive})
+		s.r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: why})
 	}
 	for x := range calls { //tidy:unordered each is told
-		x.Receive(0, locktable.Refused{Reason: locktable.Unavailable, Message: NotActive})
+		x.Receive(0, locktable.Refused{Reason: locktable.Unavailable, Message: why})
 	}
 }
 
 // NotActive is what a server says that does not serve.
 const NotActive = "this server is not the active one"
+
+// notActive is NotActive with what the server waits for, where that is known.
+func (c *Cell) notActive() string { return NotActive + c.alsoWaits() }
+
+// alsoWaits is what the store waits for, for the end of a refusal; empty: nothing.
+func (c *Cell) alsoWaits() string {
+	if what := c.waits(); what != "" {
+		return "; it waits for " + what
+	}
+	return ""
+}
+
+func (c *Cell) waits() string {
+	if c.o.Waits == nil {
+		return ""
+	}
+	return c.o.Waits()
+}

@@ -53,7 +53,7 @@ func (c *Cell) Attach(ctx context.Context, h Hello, r Receiver) *Stream {
 	c.mu.Unlock()
 	weight := 1 + len(h.Held) + len(h.Wanted)
 	if t == nil || !t.intake.reserve(ctx, h.Identity, weight) || !t.intake.addOf(h.Identity, weight, a) {
-		r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: NotActive})
+		r.Receive(0, locktable.Closed{Reason: locktable.Unavailable, Message: c.notActive()})
 	}
 	return s
 }

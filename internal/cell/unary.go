@@ -166,6 +166,7 @@ func (c *Cell) Status(ctx context.Context) (Status, error) {
 	t := c.serving()
 	if t == nil {
 		s.Epoch = 0 // that of an earlier tenure of this server
+		s.Waits = c.waits()
 		// A store that is silent leaves what was known last.
 		asking, done := context.WithTimeout(ctx, c.o.ActiveTTL)
 		defer done()

@@ -43,6 +43,16 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) text() string {
+	if _, port, err := net.SplitHostPort(e.Server); err == nil && port == peerPort && !e.Other {
+		return e.what() + "; " + peerPort + " is usually the port for peers (\"serve --peers\"), and clients take that of the link, 7420 unless \"serve --listen\" says otherwise"
+	}
+	return e.what()
+}
+
+// peerPort is the port for peers in all examples.
+const peerPort = "7422"
+
+func (e *Error) what() string {
 	if e.Other {
 		return "what answers at " + e.Server + " is no pawl link: " + e.Why
 	}
@@ -78,7 +88,7 @@ func Of(server string, err error) *Error {
 	if strings.Contains(text, "HTTP/1.1 header") {
 		return &Error{
 			Server: server, Other: true,
-			Why: "it looks like the HTTP port; the link has a port of its own, 7420 unless \"serve --listen\" says otherwise",
+			Why: "it looks like the HTTP port, or the one for peers (\"serve --peers\"); the link has a port of its own, 7420 unless \"serve --listen\" says otherwise",
 		}
 	}
 	if silent(text) {

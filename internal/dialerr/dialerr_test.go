@@ -30,7 +30,7 @@ func TestTextsOfGRPC(t *testing.T) {
 	gone.Close()
 	for server, expected := range map[string]string{
 		free:                         "no server answers at " + free + ": connection refused",
-		web.Listener.Addr().String(): "what answers at " + web.Listener.Addr().String() + " is no pawl link: it looks like the HTTP port",
+		web.Listener.Addr().String(): "what answers at " + web.Listener.Addr().String() + " is no pawl link: it looks like the HTTP port, or the one for peers",
 		"nowhere.invalid:7420":       `no server answers at nowhere.invalid:7420: the host name "nowhere.invalid" c`,
 	} {
 		conn, err := grpc.NewClient("passthrough:///"+server, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -78,6 +78,18 @@ func TestOtherErrorsAreUnchanged(t *testing.T) {
 	} {
 		if got := dialerr.Of("a:1", status.Error(codes.Unavailable, `connection error: desc = "`+text+`"`)); got == nil || got.Why != why {
 			t.Errorf("%q is told as %v", text, got)
+		}
+	}
+}
+
+// Who names the port for peers is told of the link's, whatever the peers' port says.
+func TestPeerPort(t *testing.T) {
+	for server, hinted := range map[string]bool{"a:7422": true, "[::1]:7422": true, "a:7420": false, "7422:1": false} {
+		for _, e := range []dialerr.Error{{Why: "connection refused"}, {Insecure: true, Why: "x"}, {Closed: true, Why: "EOF"}, {Silent: true, Why: dialerr.SaysNothing}} {
+			e.Server = server
+			if text := e.Error(); strings.Contains(text, "usually the port for peers") != hinted || !strings.Contains(text, e.Why) {
+				t.Errorf("%q: %s", server, text)
+			}
 		}
 	}
 }

@@ -67,14 +67,14 @@ func (s *Server) Attach(st attachStream) error {
 	go func() { ended <- s.send(st, door, out, stream) }()
 	select {
 	case err := <-ended:
-		return err
+		return s.told(err, out)
 	case why := <-door.out:
 		out.audit.Record("detach", "put out", why.Error())
 		return s.evicted(why)
 	case <-over:
 		return s.evicted(access.ErrRevoked)
 	case <-out.overflow:
-		return s.disconnectUnread(out.budget, out.alone)
+		return s.told(nil, out)
 	}
 }
 
@@ -258,6 +258,17 @@ func (s *Server) send(st attachStream, door *streamCaller, out *outbox, stream *
 		}
 		clear(items)
 		out.sent()
+	}
+}
+
+// told is how a stream ends: a client that was too slow is told so, also when it has
+// said meanwhile that it sends no more, which alone is no error.
+func (s *Server) told(err error, out *outbox) error {
+	select {
+	case <-out.overflow:
+		return s.disconnectUnread(out.budget, out.alone)
+	default:
+		return err
 	}
 }
 

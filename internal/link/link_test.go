@@ -275,10 +275,12 @@ func TestSlowReaderIsDisconnected(t *testing.T) {
 		st := attach(t, c, &linkpb.ClientMessage{Hello: h})
 		recv(t, st)
 		name := strings.Repeat("x", 200)
-		// It is blocked once nobody reads its stream: how it ended waits behind what is
-		// not read.
+		// An answer weighs more than 200 bytes. One burst can be on its way, and behind it
+		// twice the outbox, before the stream must be cut. The sender is blocked then: how
+		// the stream ended waits behind what is not read.
+		const needed = (burstMax + 2*OutboxMax) / 200
 		go func() {
-			for i := range 100 {
+			for i := range 2 * needed / 1000 {
 				m := &linkpb.ClientMessage{FinishedBelow: uint64(i*1000 + 1), Requests: acquires(1000, func(int) string { return name })}
 				for j, r := range m.Requests {
 					r.Number = uint64(i*1000 + j + 1)

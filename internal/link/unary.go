@@ -176,6 +176,7 @@ func (s *Server) Status(ctx context.Context, _ *linkpb.StatusRequest) (*linkpb.S
 		BehindNano:       int64(st.Behind),
 		WallUnixNano:     s.o.Clock.Wall().UnixNano(),
 		Health:           health,
+		Waits:            st.Waits,
 	}, nil
 }
 

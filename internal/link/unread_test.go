@@ -7,9 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/locktable"
 	"github.com/pawlproject/pawl/internal/service"
+	"github.com/pawlproject/pawl/internal/wire"
 )
 
 // Streams that are ended because their answers are not read are logged once a minute for
@@ -45,6 +49,23 @@ func TestUnreadAnswersAreLoggedOnceAMinute(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client that was too slow is told so, even if its stream has ended by itself at the
+// same moment.
+func TestSlowReaderIsToldSoWhenItsStreamEnds(t *testing.T) {
+	s := &Server{o: Options{Clock: clock.System(), Logger: slog.New(slog.DiscardHandler)}}
+	out := newOutbox()
+	out.budget = s.unreadOf("a")
+	if err := s.told(nil, out); err != nil {
+		t.Errorf("a client that reads is told %v", err)
+	}
+	for range burstMax/wire.Weight(locktable.Done{}) + 1 {
+		out.Receive(1, locktable.Done{})
+	}
+	if err := s.told(nil, out); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a client that does not read is told %v", err)
+	}
 }
 
 // What a stream that has ended was still to be told is wanted no more, but what the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/api/recordpb"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // closureKind says what a closure keeps out. A name may have one closure of each kind.
@@ -195,7 +196,7 @@ const AlsoClosed = "; the name is also "
 // ClaimOnlyText says that a name is claim-only, for how long, why, and what to do.
 func ClaimOnlyText(left time.Duration) string {
 	return fmt.Sprintf("closed for %v more to acquires that do not claim: a lease that rides through outages ended unreleased, "+
-		"and its holder may be going on; claim a guard of the resource before you act, and say so in the acquire (claims)", inWords(left))
+		"and its holder may be going on; claim a guard of the resource before you act, "+bounds.SayClaims, inWords(left))
 }
 
 // inWords is a time as messages have it.

@@ -377,7 +377,7 @@ func (d *Service) Status(ctx context.Context) (cell.Status, error) {
 	if err != nil || a.identity.Everywhere(access.Admin) {
 		return s, err
 	}
-	return cell.Status{Info: s.Info, Drill: s.Drill, Partial: true}, nil
+	return cell.Status{Info: s.Info, Drill: s.Drill, Waits: s.Waits, Partial: true}, nil
 }
 
 // Metrics refuses those who may not see the metrics: they name nothing, so who

@@ -41,6 +41,9 @@ type connection struct {
 	// refusals are those in a row of servers that will not have this client.
 	refusals int
 	cause    *Cause
+	// saidUntil is the turn up to which cause stands, since a server that answers has said
+	// it and sent us nowhere; servers that cannot be reached say less.
+	saidUntil int
 	// cancels are requests that the greeting under way still names and that
 	// were given up since.
 	cancels []uint64
@@ -270,6 +273,7 @@ func (m *Machine) redirect(to string, why *Cause) {
 	}
 	m.failed(why)
 	if to == "" {
+		l.saidUntil = l.turn + len(m.servers)
 		if up {
 			m.servesNoMore(by)
 		}
@@ -299,8 +303,8 @@ func (m *Machine) closeStream(why *Cause) {
 		m.effect(Effect{Kind: CloseStream})
 	}
 	l.state, l.attempt = connectionDown, nil
-	if why != nil {
-		l.cause = why
+	if why != nil && !(why.Kind == NetworkError && l.turn < l.saidUntil) {
+		l.cause, l.saidUntil = why, 0
 	}
 	m.outgoing = outgoing{}
 	m.unwatch()
@@ -341,7 +345,7 @@ func (m *Machine) up(epoch uint64) {
 	}
 	l.state = connectionUp
 	l.upSince = m.t
-	l.cause, l.refusals, l.silences, l.unreached = nil, 0, 0, ""
+	l.cause, l.refusals, l.silences, l.unreached, l.saidUntil = nil, 0, 0, "", 0
 	m.refused = false
 }
 

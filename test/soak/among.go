@@ -20,53 +20,80 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawlproject/pawl"
+	"github.com/pawlproject/pawl/api/linkpb"
 )
 
 // manner is how a server of several is stopped.
 type manner string
 
 const (
-	// killActive: SIGKILL to the active server, whose member leads as a rule.
-	killActive manner = "active server killed"
-	killOther  manner = "another one killed"
-	stopActive manner = "active server stopped"
-	stopOther  manner = "another one stopped"
+	killActive manner = "active server and leading member killed together"
+	// killFollower: SIGKILL to the active server while the member of another leads.
+	killFollower manner = "active server killed, whose member does not lead"
+	killOther    manner = "member that does not lead killed"
+	stopActive   manner = "active server stopped cleanly"
+	stopOther    manner = "another one stopped cleanly"
 )
 
-// lateMax is how long behind a stop a pause is looked for that begins late.
-const lateMax = time.Second
+const (
+	// activeTTL is the servers' active-ttl as a rule, electionTimeout their members' election
+	// time-out: a follower that hears nothing waits between one and two of them.
+	activeTTL       = 3 * time.Second
+	electionTimeout = time.Second
+	// leadMax bounds the wait for the active server's member to lead.
+	leadMax = 10 * time.Second
+	// lateMax is how long behind a stop a pause is looked for that begins late.
+	lateMax = time.Second
+)
 
 // manners are taken in turn.
 var manners = []manner{killActive, killOther, stopActive, killActive, stopOther, killOther}
 
+// limits are what a pause should not be longer than.
+var limits = map[manner]time.Duration{
+	killActive:   activeTTL + 2*electionTimeout + 500*time.Millisecond,
+	killFollower: activeTTL + 2*electionTimeout + 500*time.Millisecond,
+	killOther:    500 * time.Millisecond,
+	stopActive:   300 * time.Millisecond,
+	stopOther:    300 * time.Millisecond,
+}
+
 // newServers returns servers that keep one cell, each in a folder of its own.
 func newServers(binary, folder string, n int) (all []*server, err error) {
-	var peers []string
 	for i := range n {
-		of := folder
+		name, of := fmt.Sprintf("n%d", i+1), folder
+		var peer string
 		if n > 1 {
-			of = filepath.Join(folder, fmt.Sprintf("n%d", i+1))
+			of = filepath.Join(folder, name)
 			if err := os.Mkdir(of, 0o700); err != nil {
 				return all, err
 			}
-			peer, err := freeAddress()
-			if err != nil {
+			if peer, err = freeAddress(); err != nil {
 				return all, err
 			}
-			peers = append(peers, fmt.Sprintf("n%d=http://%s", i+1, peer))
 		}
 		s, err := newServer(binary, of)
 		if err != nil {
 			return all, err
 		}
+		s.name, s.peer = name, "http://"+peer
 		all = append(all, s)
 	}
-	for i, s := range all {
-		if n > 1 {
-			s.args = []string{"--node", fmt.Sprintf("n%d", i+1), "--peers", strings.Join(peers, ",")}
+	if n > 1 {
+		for _, s := range all {
+			s.among(all)
 		}
 	}
 	return all, nil
+}
+
+// among has the server keep its cell with others from its next start on.
+func (s *server) among(all []*server) {
+	var peers []string
+	for _, o := range all {
+		peers = append(peers, o.name+"="+o.peer)
+	}
+	s.args = []string{"--node", s.name, "--peers", strings.Join(peers, ",")}
 }
 
 // conns are calls without a stream to one of several servers: to the next one behind one
@@ -162,9 +189,8 @@ func (t *turns) after(ctx context.Context, since moment) (time.Duration, error) 
 	}
 }
 
-// killAmong stops one of several servers after the other, in all manners, and starts it
-// again when the others have gone on.
-func (s *soak) killAmong(ctx context.Context, kills int) error {
+// taking has a client take turns while do does something.
+func (s *soak) taking(ctx context.Context, do func(context.Context, *turns) error) error {
 	c, err := pawl.Dial(ctx, s.links(), pawl.Options{TTL: ttl, Label: "turns"})
 	if err != nil {
 		return err
@@ -176,56 +202,65 @@ func (s *soak) killAmong(ctx context.Context, kills int) error {
 	worker.Go(func() { t.run(working, c) })
 	defer worker.Wait()
 	defer stop()
+	return do(ctx, t)
+}
+
+// pauseWhile returns the longest time without a grant while do does something, and for
+// a moment after it: long enough for a pause that comes late to be seen.
+func (s *soak) pauseWhile(ctx context.Context, t *turns, do func(context.Context) error) (time.Duration, error) {
+	if _, err := t.after(ctx, s.now()); err != nil {
+		return 0, err
+	}
+	t.begin()
+	if err := do(ctx); err != nil {
+		return 0, err
+	}
+	s.pause(ctx, lateMax)
+	return t.after(ctx, s.now())
+}
+
+// killAmong stops one of several servers after the other, in all manners, and starts it
+// again when the others have gone on.
+func (s *soak) killAmong(ctx context.Context, kills int) error {
 	s.pauses = map[manner][]time.Duration{}
-	for i := 0; s.kills < kills; i++ {
-		if err := s.allReady(ctx); err != nil {
-			return err
+	return s.taking(ctx, func(ctx context.Context, t *turns) error {
+		for i := 0; s.kills < kills; i++ {
+			if err := s.allReady(ctx); err != nil {
+				return err
+			}
+			s.openGate()
+			s.pause(ctx, upTo(workMax))
+			if _, err := s.list(ctx); err != nil && ctx.Err() != nil {
+				return err
+			}
+			if err := s.stopOne(ctx, t, manners[i%len(manners)]); err != nil {
+				return err
+			}
+			s.progress()
 		}
 		s.openGate()
-		s.pause(ctx, upTo(workMax))
-		if _, err := s.list(ctx); err != nil && ctx.Err() != nil {
-			return err
-		}
-		if err := s.stopOne(ctx, t, manners[i%len(manners)]); err != nil {
-			return err
-		}
-		s.progress()
-	}
-	s.openGate()
-	return s.allReady(ctx)
+		return s.allReady(ctx)
+	})
 }
 
 func (s *soak) stopOne(ctx context.Context, t *turns, how manner) error {
-	active, err := s.active(ctx)
+	srv, how, err := s.choose(ctx, how)
 	if err != nil {
 		return err
-	}
-	srv := s.servers[active]
-	if how == killOther || how == stopOther {
-		srv = s.servers[(active+1+rand.IntN(len(s.servers)-1))%len(s.servers)]
 	}
 	s.shutGate()
 	s.pause(ctx, upTo(20*time.Millisecond))
 	s.sample()
-	if _, err := t.after(ctx, s.now()); err != nil {
-		return err
-	}
-	t.begin()
-	if how == stopActive || how == stopOther {
-		ending, stop := context.WithTimeout(ctx, readyMax)
-		defer stop()
-		err = srv.stop(ending)
-	} else {
-		err = srv.kill()
+	pause, err := s.pauseWhile(ctx, t, func(ctx context.Context) (err error) {
+		defer s.openGate()
+		if how == stopActive || how == stopOther {
+			ending, stop := context.WithTimeout(ctx, readyMax)
+			defer stop()
+			return srv.stop(ending)
+		}
 		s.kills++
-	}
-	if err != nil {
-		return err
-	}
-	s.openGate()
-	// Long enough for a pause that comes late to be seen.
-	s.pause(ctx, lateMax)
-	pause, err := t.after(ctx, s.now())
+		return srv.kill()
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", how, err)
 	}
@@ -233,20 +268,71 @@ func (s *soak) stopOne(ctx context.Context, t *turns, how manner) error {
 	return srv.start()
 }
 
+// choose returns the server to stop, and the manner: an active server whose member does
+// not come to lead in time is killed all the same.
+func (s *soak) choose(ctx context.Context, how manner) (*server, manner, error) {
+	deadline := s.now() + leadMax
+	for {
+		active, err := s.active(ctx)
+		if err != nil {
+			return nil, how, err
+		}
+		leads := s.leads(ctx)
+		decides, led := s.servers[active].name == leads, leads != ""
+		switch {
+		case how == stopActive, how == killActive && decides:
+			return s.servers[active], how, nil
+		case how == killActive && s.now() > deadline:
+			return s.servers[active], killFollower, nil
+		case how != killActive && led:
+			var others []*server
+			for i, srv := range s.servers {
+				if i != active && srv.name != leads {
+					others = append(others, srv)
+				}
+			}
+			return others[rand.IntN(len(others))], how, nil
+		case s.now() > deadline+readyMax:
+			return nil, how, errors.New("no member leads")
+		}
+		s.pause(ctx, errorPause)
+	}
+}
+
+// leads is the name of the member that leads; empty: none that is known.
+func (s *soak) leads(ctx context.Context) string {
+	all, _ := s.members(ctx) // an error knows of none
+	for _, m := range all {
+		if m.GetLeads() {
+			return m.GetName()
+		}
+	}
+	return ""
+}
+
+func (s *soak) members(ctx context.Context) ([]*linkpb.Member, error) {
+	ctx, stop := context.WithTimeout(ctx, callMax)
+	defer stop()
+	r, err := s.link.MemberList(ctx, &linkpb.MemberListRequest{})
+	return r.GetMembers(), err
+}
+
 // allReady waits until every server is.
-func (s *soak) allReady(ctx context.Context) error {
+func (s *soak) allReady(ctx context.Context) error { return s.ready(ctx, s.servers) }
+
+// ready waits until some servers are.
+func (s *soak) ready(ctx context.Context, some []*server) error {
 	ctx, stop := context.WithTimeout(ctx, readyMax)
 	defer stop()
-	for _, srv := range s.servers {
+	for _, srv := range some {
 		for !srv.answers(ctx, "/readyz", "") {
-			select {
-			case <-srv.ended:
+			switch {
+			case srv.hasEnded():
 				return srv.failed()
-			case <-ctx.Done():
+			case ctx.Err() != nil:
 				return fmt.Errorf("a server was not ready within %v; its log ends with\n%s", readyMax, srv.lastWords())
-			default:
-				s.pause(ctx, errorPause)
 			}
+			s.pause(ctx, errorPause)
 		}
 	}
 	return nil
@@ -268,13 +354,25 @@ func (s *soak) active(ctx context.Context) (int, error) {
 }
 
 func (s *soak) showPauses() {
-	for _, how := range slices.Compact(slices.Sorted(slices.Values(manners))) {
+	for _, how := range []manner{killActive, killFollower, killOther, stopActive, stopOther} {
 		all := slices.Sorted(slices.Values(s.pauses[how]))
-		if n := len(all); n > 0 {
-			at := func(i int) time.Duration { return all[i].Round(time.Millisecond) }
-			fmt.Fprintf(s.out, "to the next grant, %s: %d times, p50 %v, p99 %v, longest %v\n", how, n, at(n/2), at((n*99+99)/100-1), at(n-1))
+		if len(all) == 0 {
+			continue
 		}
+		over := 0
+		for _, p := range all {
+			if p > limits[how] {
+				over++
+			}
+		}
+		fmt.Fprintf(s.out, "to the next grant, %s: %d times, p50 %v, p99 %v, max %v; %d over the limit of %v\n",
+			how, len(all), at(all, 50), at(all, 99), at(all, 100), over, limits[how])
 	}
+}
+
+// at is a percentile of sorted times, of which there is one.
+func at(all []time.Duration, percent int) time.Duration {
+	return all[max((len(all)*percent+99)/100, 1)-1].Round(time.Millisecond)
 }
 
 // answersMax bounds one answer over HTTP.

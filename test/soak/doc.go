@@ -11,8 +11,17 @@
 // outcome and proves nothing.
 //
 // With -servers 3 they keep one cell together. Each in turn is killed or stopped in
-// order, the active one more often than another, and started again when the others have
-// gone on; it prints, for each manner, how long nothing was granted.
+// order, and started again when the others have gone on; the active one is killed when
+// its member leads, any other one while its member does not. It prints, for each manner,
+// how long nothing was granted, and how often that was longer than its limit.
+//
+// With -growth 10 nothing is killed. A server that is alone is started again as a quorum
+// of one, grows to three while it serves, and then each of the three is restarted in
+// turn; ten times, each on empty folders. The workers are those of the SDK and some that
+// write guarded counters: each reads a counter, and adds to what it read. The last line
+// has what was lost (writes that were accepted and are not in their counter), the leases
+// that ended without their holder's doing, and the longest time without a grant in each
+// step, its median and its maximum over the runs.
 //
 // The ledger is the checker. It is told what was acknowledged, what was promised
 // and what was seen, each with its moment, and counts:

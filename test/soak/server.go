@@ -6,17 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // server is a pawl serve that is killed and started again on one folder and one
 // address. Only the process that it started is ever signalled, by its id.
 type server struct {
 	binary, folder, link, http string
+	// name and peer are those of its member, where several keep a cell.
+	name, peer string
+	// activeTTL is the server's active-ttl.
+	activeTTL time.Duration
 	// args are those beside the addresses and the folder.
 	args []string
 
@@ -32,7 +39,7 @@ func newServer(binary, folder string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{binary: binary, folder: folder}
+	s := &server{binary: binary, folder: folder, activeTTL: activeTTL}
 	for _, address := range []*string{&s.link, &s.http} {
 		if *address, err = freeAddress(); err != nil {
 			return nil, err
@@ -42,12 +49,36 @@ func newServer(binary, folder string) (*server, error) {
 	return s, err
 }
 
+// Ports that servers listen on lie below those that the system gives out by itself, so that none
+// is taken while its server is down.
+const (
+	portsFrom  = 15_000
+	portsTo    = 32_000
+	portsTries = 100
+)
+
+// given are the addresses that were found free: none is given twice, as its server may
+// listen on it later.
+var given sync.Map
+
+// freeAddress is an address on the loopback that nobody listens on.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	refused := errors.New("all were given before")
+	for range portsTries {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portsFrom+rand.IntN(portsTo-portsFrom)))
+		if err != nil {
+			refused = err
+			continue
+		}
+		address := l.Addr().String()
+		if err := l.Close(); err != nil {
+			return "", err
+		}
+		if _, known := given.LoadOrStore(address, true); !known {
+			return address, nil
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", fmt.Errorf("no port is free: %w", refused)
 }
 
 // start begins the process; it does not wait until it serves.
@@ -55,6 +86,7 @@ func (s *server) start() error {
 	s.cmd = exec.Command(s.binary, append([]string{
 		"serve", "--until-eof",
 		"--listen", s.link, "--http", s.http, "--data", filepath.Join(s.folder, "data"),
+		"--active-ttl", s.activeTTL.String(),
 	}, s.args...)...)
 	// A group of its own: Ctrl-C is for us, who end it.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -77,10 +109,8 @@ func (s *server) start() error {
 
 // kill sends SIGKILL and waits for the end. An error: it had ended by itself.
 func (s *server) kill() error {
-	select {
-	case <-s.ended:
+	if s.hasEnded() {
 		return s.failed()
-	default:
 	}
 	_ = s.cmd.Process.Kill() // fails only when it has ended, which is seen below
 	<-s.ended
@@ -89,6 +119,16 @@ func (s *server) kill() error {
 		return nil
 	}
 	return s.failed()
+}
+
+// hasEnded reports whether the process that was started last has ended.
+func (s *server) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // failed says how a server ended that should not have.

@@ -48,6 +48,10 @@ type soak struct {
 	link    linkpb.LinkClient
 	out     io.Writer
 
+	// brief is the TTL of the last client, unary how many callers have no stream.
+	brief time.Duration
+	unary int
+
 	long     []*pawl.Lease
 	served   []*atomic.Int64
 	restarts []time.Duration
@@ -55,10 +59,10 @@ type soak struct {
 	pauses   map[manner][]time.Duration
 }
 
-// run kills the server so many times and returns what is wrong, beside what the
-// ledger found.
-func (s *soak) run(ctx context.Context, kills int) error {
-	for _, srv := range s.servers {
+// run starts some of the servers, and works on them while disturb does something to
+// them. It returns what is wrong, beside what the ledger found.
+func (s *soak) run(ctx context.Context, first []*server, disturb func(context.Context) error) error {
+	for _, srv := range first {
 		if err := srv.start(); err != nil {
 			return err
 		}
@@ -85,7 +89,7 @@ func (s *soak) run(ctx context.Context, kills int) error {
 	defer s.openGate()
 	s.begin(working, &workers, all[1:])
 
-	if err := s.stops(ctx, kills); err != nil {
+	if err := disturb(ctx); err != nil {
 		return err
 	}
 	if err := s.allServed(ctx); err != nil {
@@ -103,7 +107,7 @@ func (s *soak) dial(ctx context.Context) (all []*pawl.Client, err error) {
 		case 0:
 			o.TTL = ttlLong
 		case clients:
-			o.TTL = ttlBrief
+			o.TTL = s.brief
 		}
 		c, err := pawl.Dial(ctx, s.links(), o)
 		if err != nil {
@@ -159,7 +163,7 @@ func (s *soak) begin(ctx context.Context, workers *sync.WaitGroup, all []*pawl.C
 			workers.Go(func() { s.queue(ctx, all[i%len(all)], fmt.Sprintf("%squeue/%d", prefix, q), served) })
 		}
 	}
-	for i := range plains {
+	for i := range s.unary {
 		workers.Go(func() { (&plain{work: s.work, link: s.link}).run(ctx, i) })
 	}
 }
@@ -203,27 +207,33 @@ func (s *soak) killAll(ctx context.Context, kills int) error {
 func (s *soak) progress() {
 	s.judge(func(l *ledger) {
 		fmt.Fprintf(s.out, "%4d kills, %4.0f s: %d granted, %d released, %d survived a kill, %d expired, %d calls of unknown outcome; lost %d, repeated %d, revived %d\n",
-			s.kills, s.now().Seconds(), l.granted, l.released, l.survived, s.expired.Load(), s.unknown.Load(), l.lost, l.repeated, l.revived)
+			s.kills, s.now().Seconds(), l.granted, l.released, l.survived, s.expired.Load()+s.lapsed.Load(), s.unknown.Load(), l.lost, l.repeated, l.revived)
 	})
 }
 
 // catchUp waits until the server answers, and compares what it shows.
 func (s *soak) catchUp(ctx context.Context) error {
 	begun := s.now()
+	if err := s.listed(ctx); err != nil {
+		return err
+	}
+	s.restarts = append(s.restarts, s.now()-begun)
+	s.sample()
+	return nil
+}
+
+// listed lists what is held, by the server that answers.
+func (s *soak) listed(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, readyMax)
 	defer stop()
 	for {
 		_, err := s.list(ctx)
 		if err == nil {
-			s.restarts = append(s.restarts, s.now()-begun)
-			s.sample()
 			return nil
 		}
 		for _, srv := range s.servers {
-			select {
-			case <-srv.ended:
+			if srv.hasEnded() {
 				return srv.failed()
-			default:
 			}
 		}
 		switch ctx.Err() {
@@ -291,7 +301,7 @@ func (s *soak) allServed(ctx context.Context) error {
 // finish checks the long-held leases, gives everything back and sees that
 // nothing is left.
 func (s *soak) finish(ctx context.Context, all []*pawl.Client) error {
-	if _, err := s.list(ctx); err != nil {
+	if err := s.listed(ctx); err != nil {
 		return fmt.Errorf("list what is held: %w", err)
 	}
 	var wrong []error
@@ -321,13 +331,24 @@ func (s *soak) finish(ctx context.Context, all []*pawl.Client) error {
 		}
 		s.pause(empty, errorPause)
 	}
-	ending, stop := context.WithTimeout(ctx, readyMax)
-	defer stop()
-	for _, srv := range s.servers {
-		wrong = append(wrong, srv.stop(ending))
-	}
+	wrong = append(wrong, s.stopAll(ctx))
 	if s.ledger.survived == 0 {
 		wrong = append(wrong, errors.New("no lease had a kill to survive: nothing was shown"))
 	}
 	return errors.Join(wrong...)
+}
+
+// stopAll stops all servers at once, and sees that each ends cleanly.
+func (s *soak) stopAll(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, readyMax)
+	defer stop()
+	ended := make(chan error, len(s.servers))
+	for _, srv := range s.servers {
+		go func() { ended <- srv.stop(ctx) }()
+	}
+	var wrong error
+	for range s.servers {
+		wrong = errors.Join(wrong, <-ended)
+	}
+	return wrong
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,9 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -48,6 +51,47 @@ func TestKillsAmongThree(t *testing.T) {
 	}
 	if want := fmt.Sprintf("\nkills: %d lost: 0 repeated tokens: 0 revived: 0\n", killsAmong); !strings.HasSuffix(out, want) {
 		t.Errorf("the output is %q; it was to end with %q", out, want)
+	}
+}
+
+// growthTTL is the active-ttl of TestGrowth: a server that starts again takes part when
+// that has passed.
+const growthTTL = time.Second
+
+// A cell of one server grows to three under load, and each is restarted in turn: no
+// write of a guarded counter and no lease is lost.
+func TestGrowth(t *testing.T) {
+	binary := program(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	var out bytes.Buffer
+	err := grow(t.Context(), binary, 1, growthTTL, &out)
+	goleak.VerifyNone(t)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	const want = "\ngrowth: 1 runs lost: 0 leases lost: 0 repeated tokens: 0 revived: 0; "
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("the output is %q; it was to have %q", &out, want)
+	}
+	t.Log(out.String())
+}
+
+// A counter counts the writes that others wrote over, and its guard refuses the late.
+func TestCounterFindsLostWrites(t *testing.T) {
+	c := &counter{name: "c"}
+	fence := func(token guard.Token) guard.Fence { return guard.Fence{Token: token, Cell: "cell", Resource: "c"} }
+	if err := errors.Join(c.write(fence(1), c.read()+1), c.Claim(t.Context(), fence(2))); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.write(fence(1), c.read()+1); !errors.Is(err, guard.ErrStale) || c.refused != 1 || c.lost() != 0 {
+		t.Errorf("a late write: %v, %d refused, %d lost", err, c.refused, c.lost())
+	}
+	read := c.read()
+	if err := errors.Join(c.write(fence(2), read+1), c.write(fence(2), read+1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.lost(); n != 1 {
+		t.Errorf("one write was written over, and %d are said to be lost", n)
 	}
 }
 

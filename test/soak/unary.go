@@ -147,7 +147,7 @@ func (p *plain) renewFor(ctx context.Context, l *linkpb.AcquireResponse, d time.
 		case err == nil:
 			p.judge(func(g *ledger) { g.promise(l.Token, sent+trusted(time.Duration(r.TtlNano))) })
 		case gone(err):
-			p.expired.Add(1)
+			p.lapsed.Add(1)
 			p.judge(func(g *ledger) { g.end(l.Token, now) })
 			return
 		default:

@@ -31,9 +31,9 @@ type work struct {
 	// shut is open while the gate is closed; nil while it is open.
 	shut chan struct{}
 
-	// unknown counts calls that failed, expired the leases that ended with
-	// their holder's deadline.
-	unknown, expired atomic.Int64
+	// unknown counts calls that failed, expired the SDK's leases that ended without
+	// their holder's doing, lapsed those of callers without a stream.
+	unknown, expired, lapsed atomic.Int64
 }
 
 func newWork() *work {
@@ -189,7 +189,10 @@ func (w *work) turn(ctx context.Context, c *pawl.Client, name string, how way) b
 	w.granted(l, floor)
 	w.keep(l.Context())
 	if how.hold > 0 {
-		w.pause(l.Context(), upTo(how.hold))
+		holding, stop := context.WithCancel(l.Context())
+		defer context.AfterFunc(ctx, stop)()
+		w.pause(holding, upTo(how.hold))
+		stop()
 	}
 	w.giveBack(l)
 	return true

@@ -22,6 +22,7 @@ const (
 	appends
 	breaks
 	claims
+	follows
 	replays
 	opens
 	strays
@@ -103,8 +104,11 @@ func (w *World) serverActions(s *server, add func(k kind, of, how int)) {
 			add(breaks, s.id, 1)
 		}
 	}
-	if w.left.Takes > 0 && (s.phase == idle || s.epoch != w.judge.epoch) {
+	if w.left.Takes > 0 && (s.phase == idle || s.epoch != w.judge.epoch || w.bounds.Restarts) {
 		add(claims, s.id, 0)
+	}
+	if w.left.Follows > 0 && s.phase == idle {
+		add(follows, s.id, 0)
 	}
 }
 
@@ -218,6 +222,9 @@ func (w *World) do(a action) {
 			// Nothing can come between.
 			w.servers[of].replay()
 		}
+	case follows:
+		w.left.Follows--
+		w.servers[of].follow()
 	case replays:
 		w.servers[of].replay()
 	case claimsResource:
@@ -285,7 +292,12 @@ func (w *World) describe(a action) string {
 		return at("an operator breaks token %d at %s, %s", w.judge.holder, server(), [...]string{"asking its holder", "by force"}[how])
 	case claims:
 		return at("%s claims epoch %d", w.servers[of].name(), w.judge.epoch+1)
+	case follows:
+		return at("%s, which stands by, reads on", w.servers[of].name())
 	case replays:
+		if f := w.servers[of].follower; f != nil && f.Position().Number > 0 {
+			return at("%s reads what follows batch %d, which it has followed the log up to", server(), f.Position().Number)
+		}
 		return at("%s reads the log", server())
 	case claimsResource:
 		return at("%s claims the resource with token %d and reads it", client(), w.clients[of].token)

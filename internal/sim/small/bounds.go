@@ -16,6 +16,10 @@ type Bounds struct {
 	Acquires, Releases, Breaks int
 	// Takes: take-overs.
 	Takes int
+	// Restarts: a server whose tenure is in force may start anew, and take over.
+	Restarts bool
+	// Follows: a server that stands by reads on.
+	Follows int
 	// Unheard: writes that land and whose answers are lost. Late: writes that
 	// stay under way, to land at any time or never, and again once they did.
 	Unheard, Late int
@@ -44,6 +48,10 @@ var Worlds = []Bounds{
 	{Name: "full", Depth: 8, Ticks: 2, Quarters: 2, Renewals: 2, Releases: 1, Greetings: 1, Takes: 1, Full: 1},
 	// Nothing late does harm: appends, cuts, tenures in a row (I1–I4, I9).
 	{Name: "tenures", Depth: 12, Acquires: 1, Releases: 2, Takes: 2, Greetings: 1, Unheard: 1, Late: 2, SlowConfirms: 1},
+	// Who follows the log takes over with what the log has: holes, cuts, and tenures in a
+	// row meanwhile (I3, I4, I9).
+	{Name: "standby", Depth: 20, Breaks: 2, Takes: 3, Restarts: true, Follows: 2},
+	{Name: "standby-late", Depth: 10, Breaks: 2, Takes: 2, Restarts: true, Follows: 2, Late: 1},
 	// One at a time at the resource: claims, late writes, breaks (I6).
 	{Name: "resource", Depth: 12, Ticks: 1, Quarters: 4, Greetings: 1, Releases: 1, Breaks: 1, Takes: 1, Writes: 2},
 }

@@ -51,9 +51,11 @@ var rules = map[string]map[string]rule{
 		"nonce": not, "turn": not, "confirmed": turnsAgo, "asked": turnsAgo, "askedAt": not, "sum": not,
 		"last": beyondHead, "durable": beyondHead, "inFlight": not, "decided": not, "out": not,
 	},
-	"Group":  {"turn": turnsAgo, "need": beyondHead, "Counts": not},
-	"usable": {"low": not, "last": beforeNow, "turn": turnsAgo},
-	"Table":  {"limits": not, "cell": not, "secret": not, "names": not},
+	"Group":    {"turn": turnsAgo, "need": beyondHead, "Counts": not},
+	"Follower": {"limits": not, "bytes": not, "batches": not},
+	"Replayed": {"head": beyondHead, "sum": not, "durable": not, "Growth": not},
+	"usable":   {"low": not, "last": beforeNow, "turn": turnsAgo},
+	"Table":    {"limits": not, "cell": not, "secret": not, "names": not},
 	"session": {
 		"label": not, "identity": not, "opened": not, "deadline": afterLow, "quiet": afterLow, "silentAt": afterLow,
 		"promised": afterLowOrNone,
@@ -67,7 +69,7 @@ var rules = map[string]map[string]rule{
 	"suspect":     {"mark": not, "since": afterLow, "turn": turnsSuspect},
 	"Granted":     {"Waited": not},
 
-	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside, "spared": outside},
+	"World":   {"bounds": outside, "steps": outside, "disk": outside, "failure": outside, "spared": outside, "resumed": outside},
 	"Bounds":  {"Name": outside, "Depth": outside},
 	"server":  {"world": outside, "wire": outside, "tenure": outside, "turns": not, "askedIn": turnsAgo, "asks": not},
 	"flight":  {"number": beyondHead, "turn": turnsAgo, "batch": outside},
@@ -76,7 +78,7 @@ var rules = map[string]map[string]rule{
 	"client":  {"world": outside, "sent": outside},
 	"Window":  {"anchor": age, "floor": not},
 	"sending": {"at": age},
-	"judge":   {"world": outside, "head": not, "table": outside, "asBytes": outside, "silent": outside, "ttls": outside},
+	"judge":   {"world": outside, "head": not, "table": outside, "asBytes": outside, "past": outside, "silent": outside, "ttls": outside},
 }
 
 // field is a field of a struct as the digest takes it.
@@ -137,6 +139,7 @@ func (w *World) key(p *plans) Key {
 	d := digest{world: w, plans: p, out: make([]byte, 0, 8<<10), met: make(map[unsafe.Pointer]int, 64)}
 	d.value(reflect.ValueOf(w).Elem())
 	d.out = append(d.out, w.judge.frozen()...)
+	d.unread()
 	for _, c := range w.clients {
 		// Which renewals were sent after the log learned of its silence.
 		at := w.judge.silent[c.session]

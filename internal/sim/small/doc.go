@@ -13,6 +13,7 @@
 // lost one, and a client that does nothing is a paused one. A server's loop is a few
 // lines. So is a client, on purpose: it may say at any time whatever the protocol lets a
 // client say, which is more than the SDK ever does. Package sim runs the SDK's own code.
+// A standby follows the log by the real step.Follower, one page in one step.
 //
 // It promises:
 //

@@ -30,6 +30,8 @@ type judge struct {
 	// changes.
 	table   *locktable.Table
 	asBytes []byte
+	// past are the durable batches, where standbys follow the log.
+	past map[uint64]past
 
 	// grants are the tokens of the name; holder is the present one, 0 when it is
 	// free, holds its session.
@@ -48,7 +50,7 @@ type landing struct{ raw, events []byte }
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, behind: map[uint64]landing{}, table: locktable.New(bounds.DefaultLimits),
+		world: w, behind: map[uint64]landing{}, past: map[uint64]past{}, table: locktable.New(bounds.DefaultLimits),
 		lives: map[locktable.ID]bool{}, silent: map[locktable.ID]int{}, ttls: map[locktable.ID]time.Duration{},
 	}
 }
@@ -80,6 +82,7 @@ func (j *judge) landed(t kvlog.Txn) {
 			if n <= j.head {
 				j.world.fail("I4", "batches from %d on are cut, and %d are durable", n, j.head)
 			}
+			j.world.noteCut()
 			clear(j.behind)
 		}
 	}
@@ -103,7 +106,10 @@ func (j *judge) put(n uint64, raw []byte) {
 	for x := j.behind[j.head+1]; x.raw != nil; x = j.behind[j.head+1] {
 		j.head++
 		delete(j.behind, j.head)
-		b, _, _ := store.OpenBatch(x.raw)
+		b, sum, _ := store.OpenBatch(x.raw)
+		if j.world.bounds.Follows > 0 {
+			j.past[j.head] = past{sum, x.events}
+		}
 		for _, e := range b.Events {
 			j.event(e)
 			j.asBytes = nil

@@ -32,6 +32,17 @@ var goals = []struct {
 		return len(w.straying) > 0 && w.straying[0].landed == strayMax
 	}},
 	{"tenures", "a batch lies behind a hole", func(w *World) bool { return len(w.judge.behind) > 0 }},
+	{"standby", "a standby takes over that followed while batches behind a hole were cut", func(w *World) bool {
+		return w.resumed && w.cut && w.servers[1].phase == serving
+	}},
+	{"standby", "a standby takes over a log that it has read to its end", func(w *World) bool {
+		b := w.servers[1]
+		return w.resumed && w.bounds.Follows-w.left.Follows == 2 && b.phase == serving
+	}},
+	{"standby-late", "what was under way reaches the store after a standby has read on", func(w *World) bool {
+		f := w.servers[1].follower
+		return f != nil && f.Position().Number == w.judge.head && len(w.straying) > 0 && w.straying[0].landed > 0
+	}},
 	{"resource", "the guard refuses a write", func(w *World) bool {
 		sent := w.bounds.Writes - w.left.Writes
 		return sent > len(w.resource.writes)+len(w.resource.effects)

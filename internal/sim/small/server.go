@@ -34,6 +34,8 @@ type server struct {
 	epoch  uint64
 	// turns counts the core's steps.
 	turns uint64
+	// follower reads the log while this server stands by; nil: it has read nothing.
+	follower *step.Follower
 	// opening is the batch that opens the tenure, flying those that have not
 	// been answered.
 	opening flight
@@ -66,7 +68,9 @@ var nobody = store.Node{ID: [16]byte{1}, Link: "small"}
 
 // claim makes the server active.
 func (s *server) claim() {
+	f := s.follower
 	s.die()
+	s.follower = f
 	w := s.world
 	s.wire = &wire{world: w}
 	st := kvlog.New(s.wire, kvlog.Options{Clock: stopped{}, Sole: true})
@@ -88,18 +92,29 @@ func (s *server) claim() {
 	}
 }
 
-// replay reads the log.
+// replay reads the log, or what this server has not followed of it.
 func (s *server) replay() {
-	log, err := step.Replay(func(chunk, batch func(uint64, []byte) error) (uint64, error) {
-		return s.tenure.Replay(context.Background(), chunk, batch)
-	}, s.epoch, bounds.DefaultLimits)
+	var log *step.Replayed
+	var err error
+	followed := s.follower != nil && s.follower.Position().Number > 0
+	if followed {
+		log, err = s.resume()
+	} else {
+		log, err = step.Replay(func(chunk, batch func(uint64, []byte) error) (uint64, error) {
+			return s.tenure.Replay(context.Background(), chunk, batch)
+		}, s.epoch, bounds.DefaultLimits)
+	}
 	if s.over(err) {
 		return
 	}
+	s.follower = nil
 	core, number, raw := log.Core(s.epoch, s.tenure.Nonce(), atOpening, 0)
 	s.core, s.phase = core, replayed
 	s.opening = flight{number: number, events: eventsIn(raw), batch: step.Batch{Number: number, Raw: raw}}
 	s.world.judge.replayed(s)
+	if followed {
+		s.world.judge.readAnew(s)
+	}
 }
 
 // open lands the opening batch, or tries to.

@@ -45,6 +45,9 @@ type World struct {
 	failure *Violation
 	// spared: a renewal went before a batch that the store refuses.
 	spared bool
+	// resumed: a server has taken over from what it had followed; cut: batches behind a
+	// hole were cut while the other one followed.
+	resumed, cut bool
 }
 
 // Violation is what the judge found.

@@ -24,9 +24,16 @@ import (
 // shadow, which a cut may remove, is not read before the hole is filled. The pages of
 // one read may be of different revisions for the same reason.
 //
-// When the standby's turn has come, Resume reads the last batch that it has once more, in
-// its tenure, and what follows. If that is not the batch it was, or is missing and no
-// snapshot stands for it, the store was set back.
+// When the standby's turn has come, Resume reads the last batches that it has once more,
+// in its tenure, and what follows. If they are not what they were, or one is missing and
+// no snapshot stands for it, the store was set back. The last one alone would not do:
+//
+//  1. Batch 3 lands before batch 2, which was sent with it. The store is saved.
+//  2. Batch 2 lands, and the standby reads up to 3.
+//  3. The store is set back to what was saved. Batch 3 is there as it was, and 2 is lost.
+//
+// A batch landed only where all were there but those that were on their way with it, so
+// the last store.InFlight are enough.
 
 // Follow reads on without a tenure.
 //
@@ -127,7 +134,15 @@ func (r *replay) resume(ctx context.Context, from store.Position) error {
 		// The batch itself may be gone.
 		r.headAt = at(r.pointer)
 	}
-	err = r.each(ctx, r.keys.Log(from.Number), r.keys.LogEnd(), func(p Pair) error { return r.afterPosition(p, from) })
+	k := known{from: from, due: from.Number}
+	if r.snap.Batch < from.Number {
+		// Batches that the snapshot stands for were there when it was published.
+		k.due = max(r.snap.Batch, from.Number-min(from.Number, store.InFlight)) + 1
+		if k.due == r.snap.Batch+1 {
+			k.previous = r.snap.Sum // nil where there is none
+		}
+	}
+	err = r.each(ctx, r.keys.Log(k.due), r.keys.LogEnd(), func(p Pair) error { return r.fromKnown(p, &k) })
 	switch {
 	case err != nil:
 		return err
@@ -135,6 +150,15 @@ func (r *replay) resume(ctx context.Context, from store.Position) error {
 		return r.gone(from)
 	}
 	return nil
+}
+
+// known are the last batches of a position, as they are read once more.
+type known struct {
+	from store.Position
+	// due is the next of them, and previous the sum of the one before it; nil: it is the
+	// first.
+	due      uint64
+	previous []byte
 }
 
 // gone says why the batch at a position is not in the log any more.
@@ -145,28 +169,16 @@ func (r *replay) gone(from store.Position) error {
 	return fmt.Errorf("%w: %w: batch %d is missing, and was read before", store.ErrMoved, store.ErrRolledBack, from.Number)
 }
 
-// afterPosition visits what lies in the log from a position on.
-func (r *replay) afterPosition(p Pair, from store.Position) error {
+// fromKnown visits what lies in the log from the last batches of a position on.
+func (r *replay) fromKnown(p Pair, k *known) error {
 	n, ours := r.keys.logNumber(p.Key)
 	switch {
 	case !ours:
 		return nil
-	case n == from.Number:
-		h, err := store.HeaderOf(p.Value)
-		switch {
-		case err != nil:
-			return fmt.Errorf("batch %d: %w", n, err)
-		case h.Number != n || h.Sum != from.Sum:
-			return fmt.Errorf("%w: %w: batch %d is not the one that was read before", store.ErrMoved, store.ErrRolledBack, n)
-		case n == r.snap.Batch && !bytes.Equal(h.Sum[:], r.snap.Sum):
-			return fmt.Errorf("%w: batch %d is not the one that the snapshot follows", store.ErrDamaged, n)
-		case h.Epoch > r.epoch:
-			return fmt.Errorf("%w: batch %d is of epoch %d, and mine is %d", store.ErrDamaged, n, h.Epoch, r.epoch)
-		}
-		r.headAt, r.headEpoch = at(p), h.Epoch
-		return nil
+	case n <= k.from.Number:
+		return r.again(p, n, k)
 	case r.headAt.Key == "":
-		return r.gone(from)
+		return r.gone(k.from)
 	case r.hole || n != r.head+1:
 		return r.behind(p, n)
 	}
@@ -175,6 +187,29 @@ func (r *replay) afterPosition(p Pair, from store.Position) error {
 	}
 	if n == r.snap.Batch && !bytes.Equal(r.headSum, r.snap.Sum) {
 		return fmt.Errorf("%w: batch %d is not the one that the snapshot follows", store.ErrDamaged, n)
+	}
+	return nil
+}
+
+// again visits a batch that was read before.
+func (r *replay) again(p Pair, n uint64, k *known) error {
+	h, err := store.HeaderOf(p.Value)
+	last := n == k.from.Number
+	switch {
+	case err != nil:
+		return fmt.Errorf("batch %d: %w", n, err)
+	case n != k.due:
+		return r.gone(store.Position{Number: k.due})
+	case h.Number != n, last && h.Sum != k.from.Sum, k.previous != nil && !bytes.Equal(h.Previous, k.previous):
+		return fmt.Errorf("%w: %w: batch %d is not the one that was read before", store.ErrMoved, store.ErrRolledBack, n)
+	case n == r.snap.Batch && !bytes.Equal(h.Sum[:], r.snap.Sum):
+		return fmt.Errorf("%w: batch %d is not the one that the snapshot follows", store.ErrDamaged, n)
+	case h.Epoch > r.epoch:
+		return fmt.Errorf("%w: batch %d is of epoch %d, and mine is %d", store.ErrDamaged, n, h.Epoch, r.epoch)
+	}
+	k.due, k.previous = n+1, h.Sum[:]
+	if last {
+		r.headAt, r.headEpoch = at(p), h.Epoch
 	}
 	return nil
 }

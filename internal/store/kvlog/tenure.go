@@ -230,7 +230,8 @@ func (t *tenure) Resign(ctx context.Context) error {
 }
 
 // beat gives signs of life until the tenure ends. A failed one is followed by
-// the next; only a failed comparison ends the tenure.
+// the next; only a failed comparison ends the tenure. One that a full store refuses
+// counts when the store confirms the tenure.
 func (t *tenure) beat() {
 	timer := t.opts.Clock.NewTimer()
 	defer timer.Stop()
@@ -246,8 +247,12 @@ func (t *tenure) beat() {
 		case err == nil && res.OK:
 			t.signed(sent)
 		case errors.Is(err, store.ErrFull):
-			// A claim is refused as well.
-			t.signed(sent)
+			// A claim is refused as well, if a majority of the store says so. What says that
+			// it is full may be one member that is cut off from the others, where a claim
+			// lands meanwhile. Only the majority answers a Confirm.
+			if err = t.Confirm(t.beating); err == nil {
+				t.signed(sent)
+			}
 		case err == nil:
 			err = t.inForce(res.Gets[0])
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
+	"github.com/pawlproject/pawl/internal/store/faulty"
+	"github.com/pawlproject/pawl/internal/store/kvlog"
 	"github.com/pawlproject/pawl/internal/store/memstore"
 )
 
@@ -62,4 +64,28 @@ func TestTenureSurvivesFullStore(t *testing.T) {
 			t.Errorf("the standby of a dead server: %v", err)
 		}
 	})
+}
+
+// One member of a store may say that it is full while it is cut off from the others, where
+// a claim lands. Without a Confirm that only they can give, its word is no sign of life.
+func TestFullAndCutOffIsSilent(t *testing.T) {
+	for what, cut := range map[string]bool{"cut off": true, "reached": false} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memstore.NewDisk().Store(memstore.Options{Clock: clock.Bubble(), ActiveTTL: activeTTL})
+				t.Cleanup(s.Crash)
+				sent := time.Now()
+				ten := claims(t, s, 1)
+				plan := map[kvlog.What][]faulty.Fault{kvlog.WhatBeat: {{Refuse: store.ErrFull}}}
+				if cut {
+					plan[kvlog.WhatConfirm] = []faulty.Fault{{Refuse: errRefused}}
+				}
+				s.Plan(fates(plan))
+				time.Sleep(time.Until(sent.Add(activeTTL*9/10 + activeTTL/20)))
+				if err := ten.Confirm(t.Context()); errors.Is(err, store.ErrFenced) != cut || (err == nil) == cut {
+					t.Errorf("with nothing but the word that the store is full: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -20,6 +20,7 @@ var followTests = []Test{
 	{Name: "SnapshotPassesAStandby", Run: followsPassed},
 	{Name: "StandbyResumesBehindASnapshot", Run: followsSnapshot},
 	{Name: "StandbyFollowsARollBack", Needs: NeedSave, Run: followsRollBack},
+	{Name: "StandbyFollowsARollBackToAHole", Needs: NeedSave, Run: followsRollBackToAHole},
 	{Name: "StandbyFollowsDamage", Run: followsDamage},
 	{Name: "ResumeFindsDamage", Run: resumesDamage},
 	{Name: "ZombieResumes", Run: zombieResumes},
@@ -357,6 +358,25 @@ func followsRollBack(t T, p *Place) {
 	other.passed("a roll-back that others went on from", store.ErrRolledBack)
 	err := f.read()
 	ends(t, "follow after a roll-back", err, store.ErrMoved)
+	fresh.takeOver()
+}
+
+// followsRollBackToAHole: the store is set back to where the last batch that a standby
+// has read was there, and one before it was not.
+func followsRollBackToAHole(t T, p *Place) {
+	c := newCell(t, p)
+	w, n := hole(c)
+	restore := p.Save()
+	if err := w.send(n); err != nil {
+		t.Fatalf("append %d: %v", n, err)
+	}
+	f := c.follower()
+	f.reads(w.last)
+	restore()
+	fresh := newCell(t, p)
+	fresh.marks = 1000
+	f.cell = fresh
+	f.passed("a roll-back to a hole", store.ErrRolledBack)
 	fresh.takeOver()
 }
 

@@ -130,6 +130,9 @@ func (c *Client) AnsweredFirst() Target {
 	return t
 }
 
+// Served is the server that gave the last answer; empty: none has.
+func (c *Client) Served() string { return c.served }
+
 // Call runs a function with a server that serves. It goes to the next server when one
 // cannot be reached or stops answering, and follows redirects; so the function must be
 // safe to repeat. When no server can be reached, it gives up at once, or tries again

@@ -54,7 +54,7 @@ func HeldError(q *linkpb.AcquireRequest, err error) error {
 	h := output.Holder(rest.HolderOf(r.GetHolder()))
 	// The message may end with what to do: the name is claim-only, or the holder is the
 	// session itself.
-	message := r.GetMessage()
+	message := exit.InFlags(r.GetMessage())
 	i := strings.Index(message, locktable.AlsoClosed)
 	if i < 0 {
 		i = strings.LastIndex(message, "; the holder is a lease of this session")

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,9 +23,9 @@ type round struct {
 	next []string
 	// again: a try may have taken effect although its answer was lost.
 	again bool
-	// What came of it: the last refusal, why servers could not be reached, and
-	// whether one answered or took a connection and said nothing.
-	last             error
+	// What came of it: what the servers that answered said, in their order, why others
+	// could not be reached, and whether one answered or took a connection and said nothing.
+	said             []string
 	nobody           []*dialerr.Error
 	answered, silent bool
 	// sent tells by whom one was sent to which server; astray: to one that cannot
@@ -39,7 +38,7 @@ type round struct {
 
 func (r *round) begin() {
 	r.next = slices.Clone(r.servers)
-	r.last, r.nobody, r.answered, r.silent = nil, nil, false, false
+	r.said, r.nobody, r.answered, r.silent = nil, nil, false, false
 	r.sent, r.astray = map[string]string{}, nil
 }
 
@@ -76,7 +75,7 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 		r.unheard(server)
 		r.drop(server)
 	case refused.GetReason() == linkpb.Reason_REASON_UNAVAILABLE:
-		r.answered, r.last = true, err
+		r.answers(server, refused.GetMessage())
 		if to := refused.GetActiveLink(); to != "" && to != server {
 			r.next = slices.Insert(r.next, 0, to)
 			r.sent[to] = server
@@ -85,8 +84,8 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 		if none := dialerr.Of(server, err); none != nil {
 			r.missed(none)
 		} else {
-			r.again, r.answered = true, true
-			r.last = fmt.Errorf("%s: %s", server, status.Convert(err).Message())
+			r.again = true
+			r.answers(server, status.Convert(err).Message())
 		}
 	case refused == nil && (status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled):
 		// The server knows the time limit, too, and may be the first to see it pass.
@@ -100,9 +99,17 @@ func (r *round) ask(ctx context.Context, do func(context.Context, linkpb.LinkCli
 	return false, nil
 }
 
+// answers notes what a server said that does not serve.
+func (r *round) answers(server, text string) {
+	r.answered = true
+	if line := server + " says: " + text; !slices.Contains(r.said, line) {
+		r.said = append(r.said, line)
+	}
+}
+
 // missed notes that a server could not be reached.
 func (r *round) missed(why *dialerr.Error) {
-	r.nobody, r.last = append(r.nobody, why), why
+	r.nobody = append(r.nobody, why)
 	if by := r.sent[why.Server]; by != "" && !slices.Contains(r.servers, why.Server) {
 		why.By = by
 		r.astray = why
@@ -135,7 +142,7 @@ func (r *round) late(ctx context.Context, unknown string) error {
 	if len(r.unanswered) > 0 {
 		return exit.Failed(exit.CodeUnavailable, "no answer from %s in time%s", strings.Join(r.unanswered, " and "), unknown)
 	}
-	if len(r.nobody) > 0 {
+	if len(r.nobody) > 0 && !r.answered {
 		return unreached(r.nobody, r.effect(unknown))
 	}
 	return r.noServer()
@@ -150,15 +157,14 @@ func (r *round) effect(unknown string) string {
 	return ""
 }
 
-// noServer says why no server serves: of those that answer, the one that knows
-// which is active had the last word.
+// noServer says why no server serves: what those said that answer, and which ones do not.
 func (r *round) noServer() error {
-	why := r.last
+	text := "no server serves: "
 	if r.astray != nil {
-		why = r.astray
+		return exit.Failed(exit.CodeUnavailable, "%s%v", text, r.astray)
 	}
-	_, text := exit.Of(why)
-	return exit.Failed(exit.CodeUnavailable, "no server serves: %s", text)
+	text += strings.Join(append(slices.Clone(r.said), reasons(r.nobody)...), "; ")
+	return exit.Failed(exit.CodeUnavailable, "%s; \"pawl doctor\" says what is missing", text)
 }
 
 // errSilent is the cause of an attempt that was given up since its server said

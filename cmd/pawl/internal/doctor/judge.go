@@ -154,7 +154,14 @@ func (r *report) activeServer() {
 	case len(active) == 0 && slices.ContainsFunc(r.answered(), func(s *Server) bool { return s.Status.GetActiveLink() != "" }):
 		r.add("active", Error, everywhere, "see why the active server does not answer; if it is down, a standby takes over within --active-ttl", "no server that answers is active")
 	case len(active) == 0:
-		r.add("active", Error, everywhere, "see what the servers wait for, in their logs; the store may have no majority", "no server is active, and none is known to be: nothing is granted")
+		waits := "see what the servers wait for, in their logs; the store may have no majority"
+		for _, s := range r.answered() {
+			if what := s.Status.GetWaits(); what != "" {
+				waits = s.name() + " waits for " + what
+				break
+			}
+		}
+		r.add("active", Error, everywhere, waits, "no server is active, and none is known to be: nothing is granted")
 	default:
 		r.add("active", OK, everywhere, "", "%s is active, in epoch %d", active[0], r.active().Status.GetEpoch())
 	}

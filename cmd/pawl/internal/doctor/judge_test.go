@@ -148,6 +148,12 @@ func TestJudge(t *testing.T) {
 		{"little room", func(f *Facts) { health(f, 1).DiskFreeBytes = 600 << 20 }, []string{"warn room n2 (127.0.0.1:2): 600.0 MiB are free"}},
 		{"an alarm, from each view once", func(f *Facts) { health(f, 2).Alarms = []string{"NOSPACE of the member n1", "NOSPACE of the member n1"} }, []string{"error alarms n3 (127.0.0.1:3): the store raises NOSPACE of the member n1"}},
 		{"history", func(f *Facts) { health(f, 0).History = 200_000 }, []string{"warn compaction n1 (127.0.0.1:1): the store keeps 200000 revisions"}},
+		{"nobody is active, and one says why", func(f *Facts) {
+			for i := range f.Servers {
+				f.Servers[i].Status.Role, f.Servers[i].Status.Active, f.Servers[i].Status.ActiveLink = "waiting", false, ""
+			}
+			f.Servers[1].Status.Waits = "a majority"
+		}, []string{"error active cell: no server is active, and none is known to be: nothing is granted"}},
 		{"what the store warns of", func(f *Facts) { f.Servers[0].Status.StoreWarning = "compact it" }, []string{"warn compaction n1 (127.0.0.1:1): compact it"}},
 		{"a folder in memory", func(f *Facts) { health(f, 0).FileSystem = "tmpfs" }, []string{"warn folder n1 (127.0.0.1:1): its data folder is on tmpfs"}},
 		{"insecure", func(f *Facts) { health(f, 0).Insecure = true }, []string{"warn security n1 (127.0.0.1:1): runs with --insecure"}},

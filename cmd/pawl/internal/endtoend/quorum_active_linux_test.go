@@ -115,16 +115,20 @@ func TestQuorumRollingRestart(t *testing.T) {
 }
 
 // A minority neither grants nor lies: the one server that is left of three answers no
-// acquire, and shows nothing as held or free, until there is a majority again.
+// acquire, and shows nothing as held or free, until there is a majority again. It says
+// what is missing.
 func TestQuorumMinorityIsSilent(t *testing.T) {
 	wholly(t)
 	q := newQuorum(t, 3)
 	q.up()
 	held := acquire(t, q.dial(60*time.Second), "held")
 	left := q.active()
-	for _, s := range q.servers {
+	q.voters(left, "n1", "n2", "n3")
+	var gone []string
+	for i, s := range q.servers {
 		if s != left {
 			s.stop(syscall.SIGKILL)
+			gone = append(gone, fmt.Sprintf("n%d", i+1))
 		}
 	}
 	if r := left.pawl("acquire", "free", "--wait", "1s"); r.code != exit.CodeUnavailable {
@@ -133,7 +137,17 @@ func TestQuorumMinorityIsSilent(t *testing.T) {
 	if r := left.pawl("ls"); r.code != exit.CodeUnavailable {
 		t.Errorf("a minority shows what is held, or says another thing than that it cannot answer: %v", r)
 	}
+	missing := "a majority of the members: 2 of 3 are needed, and no answer comes from " + strings.Join(gone, ", ")
+	testwait.Until(t, bound, "the status says what is missing", func() bool { return strings.Contains(left.want(0, "status").stdout, missing) })
+	for _, args := range []string{"ls", "acquire free", "run free -w 1s -- true", "show free"} {
+		contains(t, left.want(exit.CodeUnavailable, strings.Fields(args)...).stderr, "no server serves", missing, `"pawl doctor"`)
+	}
+	contains(t, left.want(1, "doctor").stdout, "waits for "+missing)
 	q.up()
+	testwait.Until(t, bound, "nothing is missing", func() bool {
+		r := left.pawl("status", "--json")
+		return r.code == 0 && !strings.Contains(r.stdout, `"waits"`)
+	})
 	if err := held.Check(t.Context()); err != nil {
 		t.Errorf("a lease held over the loss of the majority: %v", err)
 	}

@@ -183,6 +183,20 @@ func TestQuorumServerIsKilled(t *testing.T) {
 	}
 }
 
+// A founder that waits says for whom, also to who asks for the state and the members.
+func TestQuorumFounderSaysForWhomItWaits(t *testing.T) {
+	q := newQuorum(t, 3)
+	founder, joiner := q.servers[0], q.servers[1]
+	founder.launch()
+	joiner.launch()
+	for s, whom := range map[*server]string{founder: "n3 (this server founds the cluster when all others have answered", joiner: "n1 (the first of --peers founds the cluster)"} {
+		testwait.Until(t, bound, "it says for whom it waits", func() bool {
+			return strings.Contains(s.pawl("member", "list").stderr, "it waits for "+whom)
+		})
+		contains(t, s.want(0, "status").stdout, "it waits for", whom, "nothing is granted or renewed before")
+	}
+}
+
 // All servers are stopped, and two are started again: that is a majority. One alone
 // waits, and says for whom.
 func TestQuorumStartsWithAMajority(t *testing.T) {
@@ -197,7 +211,7 @@ func TestQuorumStartsWithAMajority(t *testing.T) {
 	one := q.servers[0]
 	one.launch()
 	testwait.Until(t, bound, "it says for whom it waits", func() bool {
-		return strings.Contains(one.said(), "a majority of the members; n1, n3 without an answer")
+		return strings.Contains(one.said(), "a majority of the members: 2 of 3 are needed, and no answer comes from n1, n3")
 	})
 	q.up()
 	if after := acquire(t, q.dial(5*time.Second), "after").Token(); after <= token {
@@ -331,7 +345,14 @@ func TestQuorumMembersChange(t *testing.T) {
 
 	// A new one in the place of the one that is gone.
 	peer := "n4=http://" + freeAddress(t)
-	testwait.Until(t, bound, "n3 may be replaced", func() bool { return n1.pawl("member", "replace", "n3", peer).code == 0 })
+	testwait.Until(t, bound, "n3 may be replaced", func() bool {
+		r := n1.pawl("member", "replace", "n3", peer)
+		if r.code == 0 {
+			contains(t, r.stdout, "n4 may join in the place of n3. Start n4 on an empty folder",
+				"pawl serve --node n4 --peers "+strings.Join(q.peers[:2], ",")+","+peer, "n3 is removed when n4 has its vote")
+		}
+		return r.code == 0
+	})
 	n4 := q.server("n4", append(slices.Clone(q.peers[:2]), peer))
 	q.servers = []*server{n1, n2, n4}
 	n4.launch()

@@ -40,7 +40,9 @@ func TestQuorumPeersProveThemselves(t *testing.T) {
 		s.launch()
 	}
 	// The founder waits for an answer of n3, which it does not believe.
-	testwait.Until(t, bound, "the founder waits for n3", func() bool { return strings.Contains(n1.said(), "n3 may hold the cluster already") })
+	testwait.Until(t, bound, "the founder waits for n3", func() bool {
+		return strings.Contains(n1.said(), "n3 (this server founds the cluster when all others have answered")
+	})
 	testwait.Until(t, bound, "n3 refuses nobody and is believed by nobody", func() bool { return strings.Contains(n3.said(), "the member waits") })
 	ca.Issue("n3", nil)
 	for _, s := range q.servers {

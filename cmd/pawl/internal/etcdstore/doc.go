@@ -47,6 +47,9 @@
 //	  - Who may join beside --peers, and who may not any more, lies in the cluster
 //	    (roster.go).
 //	  - Recovery makes a new cluster of the member that is left (recover.go).
+//	  - Two processes of one member are told apart by the others, and the later one stops
+//	    (twins.go); so does a server that is alone in its folder and not in fact (watch.go).
+//	  - The leader takes back the quota alarm of a member that is gone (upkeep.go).
 //
 // It does not notice an old folder when nobody is up that knew how far it had come, nor a
 // majority of folders that are set back together.
@@ -76,5 +79,6 @@
 //	seen     the cluster and a revision it had reached: less is a roll-back
 //	forming  embedded: there until the member has served for the first time
 //	founding quorum: there until a majority has joined its founder
+//	alone    quorum: the member is rightly the only voter
 //	etcd/    embedded: the member
 package etcdstore

@@ -104,6 +104,9 @@ func OpenEmbedded(ctx context.Context, opts EmbeddedOptions) (_ *Embedded, err e
 		return nil, err
 	}
 	e.folder.warnOpen(opts.Logger)
+	if err := e.folder.clearRecovered(); err != nil {
+		return nil, err
+	}
 	if e.node, err = e.folder.nodeID(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
@@ -80,8 +81,9 @@ func inspectAlone(member string, words *zap.Logger) error {
 type folderEnd struct {
 	// cluster and id of the member, and the last entry of its log.
 	cluster, id, last uint64
-	// members of the cluster as its database has them.
+	// members of the cluster as its database has them; others: its log changes more.
 	members []memberShown
+	others  bool
 }
 
 // name is the member's as the cluster knows it; empty: it had none yet, or was alone.
@@ -142,10 +144,31 @@ func readEnd(member string, words *zap.Logger) (end folderEnd, err error) {
 	if n := len(entries); n > 0 {
 		end.last = entries[n-1].GetIndex()
 	}
+	if end.others, err = changesOthers(entries, end.id); err != nil {
+		return end, unread(err)
+	}
 	if end.last < applied {
 		return end, damage(dir, fmt.Sprintf("lost its end: it goes to entry %d, and %s has applied %d", end.last, filepath.Join(member, "snap", "db"), applied))
 	}
 	return end, nil
+}
+
+// changesOthers reports whether entries of a log add or remove another member than own.
+// The database may not have it yet.
+func changesOthers(entries []*raftpb.Entry, own uint64) (bool, error) {
+	for _, e := range entries {
+		if e.GetType() != raftpb.EntryConfChange {
+			continue
+		}
+		var c raftpb.ConfChange
+		if err := proto.Unmarshal(e.GetData(), &c); err != nil {
+			return false, err
+		}
+		if c.GetNodeId() != own {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // inspectKind has name be of a kind.

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 )
 
 // MemberStatus is a member as this server sees it.
@@ -32,13 +34,13 @@ const lagMax = 5000
 // Members lists the members, and those that may join.
 func (q *Quorum) Members(ctx context.Context) ([]MemberStatus, error) {
 	if !q.begun.Load() {
-		return nil, errNoPlace
+		return nil, q.noPlace()
 	}
 	own := uint64(q.etcd.Server.MemberID())
 	leader := uint64(q.etcd.Server.Leader())
 	answers := q.peers.askAll(ctx, 0)
 	var all []MemberStatus
-	for _, m := range membersOf(q.etcd) {
+	for _, m := range q.peers.named(q.etcd) {
 		s := MemberStatus{Name: m.Name, URL: m.URL, ID: m.ID, Learner: m.Learner, Leads: m.ID == leader, Own: m.ID == own}
 		if s.Own {
 			s.Answers, s.Applied = true, q.etcd.Server.AppliedIndex()
@@ -46,7 +48,6 @@ func (q *Quorum) Members(ctx context.Context) ([]MemberStatus, error) {
 		for _, a := range answers {
 			if a.err == nil && a.ID == m.ID {
 				s.Answers, s.Applied = true, a.Applied
-				s.Name = cmp.Or(s.Name, a.Name)
 			}
 		}
 		all = append(all, s)
@@ -83,7 +84,7 @@ func (q *Quorum) expectedNow() []expected {
 // started on an empty folder. replaces is removed once it is a voter; empty: none is.
 func (q *Quorum) AddMember(ctx context.Context, name, at, replaces string) error {
 	if !q.begun.Load() {
-		return errNoPlace
+		return q.noPlace()
 	}
 	if u, err := url.Parse(at); err != nil || (u.Scheme == "https") != q.opts.TLS.On() || u.Scheme != "https" && u.Scheme != "http" || u.Port() == "" || u.Path != "" {
 		return fmt.Errorf("%s=%s: expected a URL with a port such as the members have, %s", name, at, q.peers.own().URL)
@@ -91,7 +92,7 @@ func (q *Quorum) AddMember(ctx context.Context, name, at, replaces string) error
 	ctx, cancel := context.WithTimeout(ctx, joinMax)
 	defer cancel()
 	voters, replacesOne := 0, replaces == ""
-	for _, m := range membersOf(q.etcd) {
+	for _, m := range q.peers.named(q.etcd) {
 		if !m.Learner {
 			voters++
 		}
@@ -111,17 +112,46 @@ func (q *Quorum) AddMember(ctx context.Context, name, at, replaces string) error
 	if replaces == "" && voters >= MembersMax {
 		return fmt.Errorf("there are %d voters, and every write waits for a majority of them; expected at most %d", voters, MembersMax)
 	}
+	x := expected{Name: name, URL: at, Replaces: replaces}
 	if replaces == name {
-		replaces = "" // whoever joins takes the place of the member of its name
+		x.Replaces = "" // whoever joins takes the place of the member of its name
 	}
-	return putExpected(ctx, q.etcd, expected{Name: name, URL: at, Replaces: replaces})
+	err := putExpected(ctx, q.etcd, x)
+	if !errors.Is(err, etcderrors.ErrNoSpace) {
+		return err
+	}
+	// With a member that does not answer its alarm goes, too.
+	if replaces != "" {
+		all, err := q.Members(ctx)
+		if err == nil && mayRemove(all, replaces) == nil {
+			err = q.peers.removeGone(ctx, q.etcd, replaces)
+		}
+		if err != nil {
+			return fmt.Errorf("the store is full, and %s cannot be removed before %s has joined: %w", replaces, name, err)
+		}
+	}
+	if err := q.noteWhenRoom(ctx, x); err != nil {
+		return fmt.Errorf("note that %s may join: %w", name, err)
+	}
+	return nil
+}
+
+// noteWhenRoom puts an entry of the roster into a store that is full, as soon as the
+// leader has made room.
+func (q *Quorum) noteWhenRoom(ctx context.Context, x expected) error {
+	for {
+		err := putExpected(ctx, q.etcd, x)
+		if !errors.Is(err, etcderrors.ErrNoSpace) || !q.pause(ctx) {
+			return err
+		}
+	}
 }
 
 // RemoveMember removes a member for good, or has a server that has not joined not do
 // so. It is refused where the others would be too few.
 func (q *Quorum) RemoveMember(ctx context.Context, name string) error {
 	if !q.begun.Load() {
-		return errNoPlace
+		return q.noPlace()
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinMax)
 	defer cancel()
@@ -170,7 +200,7 @@ func mayRemove(all []MemberStatus, name string) error {
 
 func (q *Quorum) names() []string {
 	var names []string
-	for _, m := range membersOf(q.etcd) {
+	for _, m := range q.peers.named(q.etcd) {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)
@@ -185,17 +215,36 @@ func (q *Quorum) dismiss(ctx context.Context, name string) error {
 	if known {
 		x.URL = was.URL
 	}
-	// First the note: a member that removes itself can write none afterwards.
-	if err := putExpected(ctx, q.etcd, x); err != nil {
+	var remove []memberShown
+	own := false
+	for _, m := range q.peers.named(q.etcd) {
+		if m.Name == name {
+			remove = append(remove, m)
+			own = own || m.ID == uint64(q.etcd.Server.MemberID())
+			x.URL = cmp.Or(x.URL, m.URL)
+		}
+	}
+	// First the note: a member that removes itself can write none afterwards. In a store
+	// that is full the note must wait; it may be full by what this member has raised.
+	err := putExpected(ctx, q.etcd, x)
+	full := errors.Is(err, etcderrors.ErrNoSpace) && !own
+	if err != nil && !full {
 		return fmt.Errorf("note that %s was removed: %w", name, err)
 	}
-	for _, m := range membersOf(q.etcd) {
-		if m.Name != name {
-			continue
+	for _, m := range remove {
+		err := removeMember(ctx, q.etcd, m.ID)
+		if err != nil && !full {
+			err = errors.Join(err, putExpected(context.WithoutCancel(ctx), q.etcd, expected{Name: name, URL: m.URL}))
 		}
-		if err := removeMember(ctx, q.etcd, m.ID); err != nil {
-			return errors.Join(err, putExpected(context.WithoutCancel(ctx), q.etcd, expected{Name: name, URL: m.URL}))
+		if err != nil {
+			return err
 		}
+	}
+	if !full {
+		return nil
+	}
+	if err := q.noteWhenRoom(ctx, x); err != nil {
+		return fmt.Errorf("%s is removed, but the store is full and cannot note that it may not join again; when there is room, remove it once more: %w", name, err)
 	}
 	return nil
 }

@@ -65,6 +65,10 @@ type about struct {
 	// Removed and Acknowledged are of the member that was asked about.
 	Removed      bool   `json:"removed,omitempty"`
 	Acknowledged uint64 `json:"acknowledged,string"`
+	// Twin: the asker is to stop, since another process with its member runs. Mark is what
+	// it sends when it asks again.
+	Twin bool   `json:"twin,omitempty"`
+	Mark string `json:"mark,omitempty"`
 }
 
 // memberShown is a member of the cluster as a server knows it.
@@ -104,12 +108,16 @@ type peering struct {
 	// reached is what others are known to have acknowledged, by their id.
 	mu      sync.Mutex
 	reached map[uint64]uint64
+	// heard are the processes of the members, by their id, and marks what peers gave this
+	// one, by their address.
+	heard map[uint64]*visits
+	marks map[string]string
 	// more are members that are not among --peers.
 	more []Peer
 }
 
 func newPeering(opts QuorumOptions) (*peering, error) {
-	p := &peering{opts: opts, visit: rand.Text(), reached: map[uint64]uint64{}}
+	p := &peering{opts: opts, visit: rand.Text(), reached: map[uint64]uint64{}, heard: map[uint64]*visits{}, marks: map[string]string{}}
 	p.state.Store(founding.Empty)
 	var err error
 	if p.tls, err = loadPeerTLS(opts.TLS, opts.Clock, opts.Logger); err != nil {
@@ -128,11 +136,12 @@ func newPeering(opts QuorumOptions) (*peering, error) {
 		}
 	}
 	p.client = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	p.web = p.answers()
 	return p, nil
 }
 
-// serve answers at a listener, which it closes in the end.
-func (p *peering) serve(l net.Listener) {
+// answers is what answers the peers.
+func (p *peering) answers() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathMember, p.answerMember)
 	mux.HandleFunc("POST "+pathJoin, p.answerJoin)
@@ -144,9 +153,14 @@ func (p *peering) serve(l net.Listener) {
 		}
 		http.Error(w, "the member has not started", http.StatusServiceUnavailable)
 	})
-	p.web = &http.Server{Handler: mux, ReadHeaderTimeout: peerHeaderMax, ErrorLog: zap.NewStdLog(zap.NewNop())}
-	p.web.Protocols = new(http.Protocols)
-	p.web.Protocols.SetHTTP1(true)
+	web := &http.Server{Handler: p.membersOnly(mux), ReadHeaderTimeout: peerHeaderMax, ErrorLog: zap.NewStdLog(zap.NewNop())}
+	web.Protocols = new(http.Protocols)
+	web.Protocols.SetHTTP1(true)
+	return web
+}
+
+// serve answers at a listener, which it closes in the end.
+func (p *peering) serve(l net.Listener) {
 	l = timedListener{l, p.opts.Clock}
 	if p.tls != nil {
 		l = tls.NewListener(l, p.tls.server(p.hosts))
@@ -155,9 +169,7 @@ func (p *peering) serve(l net.Listener) {
 }
 
 func (p *peering) close() {
-	if p.web != nil {
-		_ = p.web.Close() // streams of peers are ended with it
-	}
+	_ = p.web.Close() // streams of peers are ended with it
 	p.client.CloseIdleConnections()
 }
 
@@ -172,38 +184,42 @@ func (p *peering) runs(e *embed.Etcd) {
 // it has: it hands leadership over by them.
 func (p *peering) leaves() { p.etcd.Store(nil) }
 
-// hosts are those whose certificates may call.
-func (p *peering) hosts() []string {
-	var hosts []string
-	for _, peer := range p.all() {
-		if u, err := url.Parse(peer.URL); err == nil && u.Hostname() != "" {
-			hosts = append(hosts, u.Hostname())
-		}
-	}
-	return hosts
-}
-
 // all are the servers that are known: of --peers, of the cluster, and those that may
-// join it.
-func (p *peering) all() []Peer {
-	all := slices.Clone(p.opts.Peers)
+// join it. What was removed is none of them.
+func (p *peering) all() []Peer { return p.servers(false) }
+
+// servers are all, with those that were removed or without.
+func (p *peering) servers(removed bool) []Peer {
+	var members []memberShown
+	var roster []expected
+	if e := p.etcd.Load(); e != nil {
+		members, roster = membersOf(e), expectations(e)
+	}
+	gone := func(peer Peer) bool {
+		return !removed && slices.ContainsFunc(roster, func(x expected) bool {
+			return x.Removed && (x.Name == peer.Name || peer.Name == "" && x.URL == peer.URL)
+		})
+	}
+	var all []Peer
 	add := func(peer Peer) {
 		if peer.URL != "" && !slices.ContainsFunc(all, func(has Peer) bool { return has.URL == peer.URL }) {
 			all = append(all, peer)
 		}
 	}
+	told := slices.Clone(p.opts.Peers)
 	p.mu.Lock()
-	for _, peer := range p.more {
-		add(peer)
-	}
+	told = append(told, p.more...)
 	p.mu.Unlock()
-	if e := p.etcd.Load(); e != nil {
-		for _, m := range membersOf(e) {
-			add(Peer{m.Name, m.URL})
+	for _, x := range roster {
+		told = append(told, Peer{x.Name, x.URL})
+	}
+	for _, peer := range told {
+		if !gone(peer) {
+			add(peer)
 		}
-		for _, x := range expectations(e) {
-			add(Peer{x.Name, x.URL})
-		}
+	}
+	for _, m := range members {
+		add(Peer{m.Name, m.URL})
 	}
 	return all
 }
@@ -249,17 +265,31 @@ func (p *peering) about(of uint64) about {
 
 func (p *peering) answerMember(w http.ResponseWriter, r *http.Request) {
 	var of uint64
-	_, _ = fmt.Sscanf(r.URL.Query().Get("id"), "%d", &of) // 0 where there is none
+	asked := r.URL.Query()
+	_, _ = fmt.Sscanf(asked.Get("id"), "%d", &of) // 0 where there is none
+	a := p.about(of)
+	if slices.ContainsFunc(a.Members, func(m memberShown) bool { return m.ID == of }) {
+		a.Mark, a.Twin = p.hear(of, asked.Get("visit"), asked.Get("mark"))
+	}
+	if !p.isMembers(r) {
+		a.Members, a.Leader, a.Term, a.Applied, a.Acknowledged = nil, 0, 0, 0, 0
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(p.about(of)) // the asker asks again
+	_ = json.NewEncoder(w).Encode(a) // the asker asks again
 }
 
-// ask asks a peer about itself, and about the member of.
+// ask asks a peer about itself, and about of, this server's member; 0: about none.
 func (p *peering) ask(ctx context.Context, at string, of uint64) (about, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
 	var a about
-	err := p.call(ctx, http.MethodGet, fmt.Sprintf("%s%s?id=%d", at, pathMember, of), nil, &a)
+	if of == 0 {
+		return a, p.call(ctx, http.MethodGet, at+pathMember, nil, &a)
+	}
+	err := p.call(ctx, http.MethodGet, fmt.Sprintf("%s%s?id=%d&visit=%s&mark=%s", at, pathMember, of, p.visit, url.QueryEscape(p.markOf(at))), nil, &a)
+	if err == nil {
+		p.keepMark(at, a.Mark)
+	}
 	return a, err
 }
 
@@ -329,7 +359,7 @@ type answer struct {
 }
 
 // seenBy turns answers into what the decision takes.
-func (p *peering) seenBy(answers map[Peer]answer) []founding.Peer {
+func (p *peering) seenBy(answers map[Peer]answer, self founding.Self) []founding.Peer {
 	var peers []founding.Peer
 	for peer, a := range answers {
 		name := peer.Name
@@ -339,6 +369,7 @@ func (p *peering) seenBy(answers map[Peer]answer) []founding.Peer {
 		peers = append(peers, founding.Peer{
 			Name: name, Known: slices.Contains(p.opts.Peers, peer), Silent: a.err != nil,
 			State: a.State, First: a.First, Cluster: a.Cluster, Removed: a.Removed, Acknowledged: a.Acknowledged,
+			Applied: a.Applied, Leader: a.Leader, Voters: len(votersOf(a.Members)), Twin: p.twinOf(peer, a, self),
 		})
 	}
 	slices.SortFunc(peers, func(a, b founding.Peer) int { return strings.Compare(a.Name, b.Name) })

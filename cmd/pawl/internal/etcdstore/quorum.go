@@ -40,8 +40,10 @@ type Quorum struct {
 	lead  lead
 	// begun: the member has its place, and the store may be used.
 	begun atomic.Bool
-	// waits is what was said last that the start waits for.
-	waits string
+	// waits is what was said last that the member waits for; empty: it does not wait.
+	waits atomic.Pointer[string]
+	// said is that with the reason, as it was logged last.
+	said atomic.Pointer[string]
 }
 
 var _ store.Store = (*Quorum)(nil)
@@ -64,6 +66,9 @@ func OpenQuorum(ctx context.Context, opts QuorumOptions) (_ *Quorum, err error) 
 		return nil, err
 	}
 	e.folder.warnOpen(opts.Logger)
+	if err := e.folder.clearRecovered(); err != nil {
+		return nil, err
+	}
 	if e.node, err = e.folder.nodeID(); err != nil {
 		return nil, err
 	}
@@ -158,6 +163,14 @@ type place struct{ *Quorum }
 
 // errNoPlace: the member has no place among the others yet.
 var errNoPlace = errors.New("this server's member has not joined the others yet")
+
+// noPlace is errNoPlace with what the member waits for.
+func (q *Quorum) noPlace() error {
+	if what := q.Waits(); what != "" {
+		return fmt.Errorf("%w: it waits for %s", errNoPlace, what)
+	}
+	return errNoPlace
+}
 
 // bound is how long a request may take: a member that is cut off from the majority does
 // not answer, and the tenure must learn it.

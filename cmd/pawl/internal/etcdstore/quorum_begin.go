@@ -26,6 +26,8 @@ const (
 	foundingMark = "founding"
 	// startTries bounds how often a joiner starts on a list of members that changes.
 	startTries = 10
+	// enterPauseMax bounds the pause before a member is let in again that could not start.
+	enterPauseMax = time.Minute
 )
 
 // begin finds the member's place and then looks after the store until ctx ends.
@@ -47,10 +49,13 @@ func (q *Quorum) begin(ctx context.Context, served bool, end folderEnd) error {
 	}
 	q.peers.state.Store(founding.Member)
 	q.begun.Store(true)
+	q.waits.Store(nil)
 	e.opts.Logger.Info("the member has its place", "node", q.opts.Node, "members", len(membersOf(e.etcd)))
 	e.upkeep.Go(func() { e.laySegments(ctx) })
 	e.upkeep.Go(func() { q.noteEach(ctx) })
 	e.upkeep.Go(func() { q.watchLead(ctx) })
+	e.upkeep.Go(func() { q.watchOthers(ctx) })
+	e.upkeep.Go(func() { q.watchMajority(ctx) })
 	e.maintain(ctx, reached)
 	return nil
 }
@@ -61,27 +66,39 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 		Name: q.opts.Node, First: q.opts.Peers[0].Name,
 		Served: served, Cluster: end.cluster, ID: end.id, Last: end.last,
 	}
-	since := q.opts.Clock.Now()
+	var err error
+	if served {
+		if self.Alone, err = q.alone(end); err != nil {
+			return err
+		}
+	}
+	since, rested := q.opts.Clock.Now(), len(end.members) <= 1
+	entering := beginPace
 	for {
 		if !served {
 			q.peers.state.Store(founding.Empty)
 		}
-		answers := q.peers.askAll(ctx, end.id)
+		answers, peers := q.peers.look(ctx, self)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		d := founding.Decide(self, q.peers.seenBy(answers))
+		d := founding.Decide(self, peers)
 		switch d.Do {
 		case founding.Start:
 			if name := end.name(); name != "" && name != q.opts.Node {
 				return fmt.Errorf("%w: %s is the folder of the member %s, and --node is %s: a copy of it would be that member a second time; expected the folder of this member, or an empty one",
 					store.ErrRolledBack, q.folder.dir, name, q.opts.Node)
 			}
+			if !rested {
+				// Then they are asked again: who was silent for a moment may know that the
+				// folder is old, and others may have heard a twin meanwhile.
+				if rested = q.rested(ctx, since); !rested {
+					return context.Cause(ctx)
+				}
+				continue
+			}
 			if d.Unchecked && d.Why != "" {
 				q.opts.Logger.Warn("the folder is used unchecked", "why", d.Why)
-			}
-			if len(end.members) > 1 && !q.rested(ctx, since) {
-				return context.Cause(ctx)
 			}
 			return q.goOn()
 		case founding.Found:
@@ -93,13 +110,22 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 			if err == nil {
 				return nil
 			}
+			if errors.Is(err, errNoStart) {
+				// Each try makes it a member and removes it again, so the tries become few.
+				entering = min(2*entering, enterPauseMax)
+				q.opts.Logger.Warn("the member was let in and could not start; it joins again as a new one", "error", err, "again_after", entering)
+				if !q.pauseFor(ctx, entering) {
+					return context.Cause(ctx)
+				}
+				continue
+			}
 			if e := (*refusedError)(nil); errors.As(err, &e) || errors.Is(err, errNotNow) {
-				q.waiting(fmt.Sprintf("to be let in by %s: %v", strings.Join(d.Of, ", "), err))
+				q.waiting(strings.Join(d.Of, ", ")+" to let it in", err.Error())
 				break
 			}
 			return err
 		case founding.Wait:
-			q.waiting(strings.Join(d.Of, ", ") + ": " + d.Why)
+			q.waiting(fmt.Sprintf("%s (%s)", strings.Join(d.Of, ", "), d.Why), "")
 		}
 		if !q.pause(ctx) {
 			return context.Cause(ctx)
@@ -111,17 +137,12 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 // has lost a take-over that it had acknowledged, the server that was deposed by it has
 // ended its tenure by then (docs/internals/set-back.md).
 func (q *Quorum) rested(ctx context.Context, since clock.Reading) bool {
-	timer := q.opts.Clock.NewTimer()
-	defer timer.Stop()
 	for {
 		left := q.Embedded.opts.ActiveTTL - q.opts.Clock.Now().Shorter(since)
 		if left <= 0 {
 			return true
 		}
-		timer.Reset(left)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
+		if !q.pauseFor(ctx, left) {
 			return false
 		}
 	}
@@ -137,18 +158,13 @@ func byNames(answers map[Peer]answer, names []string) []Peer {
 	return by
 }
 
-// waiting says what is waited for, when that changes.
-func (q *Quorum) waiting(what string) {
-	if q.waits != what {
-		q.waits = what
-		q.opts.Logger.Warn("the member waits", "for", what)
-	}
-}
+func (q *Quorum) pause(ctx context.Context) bool { return q.pauseFor(ctx, beginPace) }
 
-func (q *Quorum) pause(ctx context.Context) bool {
+// pauseFor waits; false: ctx ended.
+func (q *Quorum) pauseFor(ctx context.Context, d time.Duration) bool {
 	timer := q.opts.Clock.NewTimer()
 	defer timer.Stop()
-	timer.Reset(beginPace)
+	timer.Reset(d)
 	select {
 	case <-timer.C():
 		return true
@@ -166,7 +182,7 @@ func (q *Quorum) refused(d founding.Decision) error {
 		return fmt.Errorf("%w: %s; to let it join as a new one: pawl member add %s=%s, and start it on an empty folder", store.ErrRolledBack, d.Why, name, url)
 	case founding.Foreign:
 		return fmt.Errorf("%w: %s; expected the folder of this member, or an empty one", store.ErrRolledBack, d.Why)
-	case founding.Disagree, founding.Even:
+	case founding.Disagree, founding.Even, founding.Twice:
 		return fmt.Errorf("%w: %s", ErrPeers, d.Why)
 	}
 	return fmt.Errorf("%w: %s; %s", store.ErrRolledBack, d.Why, again)
@@ -223,14 +239,19 @@ func (q *Quorum) fresh() error {
 			return err
 		}
 	}
-	if err := q.folder.remove("seen"); err != nil {
-		return err
+	for _, name := range []string{"seen", aloneMark} {
+		if err := q.folder.remove(name); err != nil {
+			return err
+		}
 	}
 	return q.folder.form()
 }
 
-// enter joins by one of the peers. An error is errNotNow or a *refusedError where
-// trying again may help.
+// errNoStart: the cluster made this server a member, and its etcd did not start.
+var errNoStart = errors.New("the member does not start")
+
+// enter joins by one of the peers. An error is errNotNow, errNoStart or a *refusedError
+// where trying again may help.
 func (q *Quorum) enter(ctx context.Context, by []Peer) error {
 	if err := q.fresh(); err != nil {
 		return err
@@ -270,5 +291,5 @@ func (q *Quorum) enter(ctx context.Context, by []Peer) error {
 			return context.Cause(ctx)
 		}
 	}
-	return fmt.Errorf("%w: join: %w", errNotNow, failed)
+	return fmt.Errorf("%w: %w", errNoStart, failed)
 }

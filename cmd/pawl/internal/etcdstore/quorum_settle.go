@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (q *Quorum) hasLeader(ctx context.Context) error {
 		}
 		if now := q.opts.Clock.Now(); now.Longer(since) >= slowStart {
 			since = now
-			q.waiting("a majority of the members; " + q.silent(ctx))
+			q.waiting(cmp.Or(q.missing(ctx), "the members to elect which one leads"), "")
 		}
 	}
 }
@@ -77,21 +78,6 @@ func (q *Quorum) stopped() error {
 	return errors.New("etcd stopped by itself")
 }
 
-// silent names the members that do not answer.
-func (q *Quorum) silent(ctx context.Context) string {
-	var names []string
-	for peer, a := range q.peers.askAll(ctx, 0) {
-		if a.err != nil {
-			names = append(names, peer.Name)
-		}
-	}
-	if len(names) == 0 {
-		return "all answer"
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ") + " without an answer"
-}
-
 // untilDone tries until something is done; the text says what it waits for.
 func (q *Quorum) untilDone(ctx context.Context, try func(context.Context) (string, error)) error {
 	for {
@@ -101,8 +87,9 @@ func (q *Quorum) untilDone(ctx context.Context, try func(context.Context) (strin
 		if err == nil && what == "" {
 			return nil
 		}
+		why := ""
 		if err != nil {
-			what = err.Error()
+			what, why = "the other members", err.Error()
 		}
 		select {
 		case <-q.etcd.Server.StopNotify():
@@ -110,7 +97,7 @@ func (q *Quorum) untilDone(ctx context.Context, try func(context.Context) (strin
 		default:
 		}
 		if ctx.Err() == nil {
-			q.waiting(what)
+			q.waiting(what, why)
 		}
 		if !q.pause(ctx) {
 			return context.Cause(ctx)
@@ -182,7 +169,7 @@ func (q *Quorum) hasMajority(context.Context) (string, error) {
 	if n := len(q.opts.Peers); n-len(missing) > n/2 {
 		return "", nil
 	}
-	return "a majority of --peers to join; " + strings.Join(missing, ", ") + " missing", nil
+	return fmt.Sprintf("a majority of --peers to join (%s missing)", strings.Join(missing, ", ")), nil
 }
 
 // reachedSoon reads how far the store is, as soon as a majority answers.

@@ -2,20 +2,26 @@ package etcdstore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
@@ -27,13 +33,17 @@ import (
 //	recovering/new/      a data folder with a new member of a new cluster
 //	recovering/built     the new member is complete: only the exchange is left
 //	etcd.lost/           the survivor's member, as it was
+//	recovered/           what is to be removed: the exchange is done
 //
 // While recovering/ is there, no server starts on the folder. A recovery that was
-// interrupted is run again: it begins anew, or finishes the exchange.
+// interrupted is run again: it begins anew, or finishes the exchange. One that began
+// anew after the exchange would take the new member for the survivor's, and remove the
+// survivor's own. So recovering/ goes by one step, with its mark.
 const (
 	recovering = "recovering"
 	built      = "built"
 	lostMember = "etcd.lost"
+	recovered  = "recovered"
 )
 
 // recoverPage is how many keys are copied at once.
@@ -51,6 +61,8 @@ type Recovery struct {
 
 	opts EmbeddedOptions
 	done bool
+	// learner is the id of the survivor's member, unless it is known to have its vote.
+	learner uint64
 }
 
 // OpenRecovery locks the folder of the survivor, and changes nothing in it. It returns
@@ -69,8 +81,10 @@ func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err e
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.done, err = r.folder.has(filepath.Join(recovering, built)); err != nil || r.done {
-		return r, err
+	for _, mark := range []string{filepath.Join(recovering, built), recovered} {
+		if r.done, err = r.folder.has(mark); err != nil || r.done {
+			return r, err
+		}
 	}
 	if there, err := r.folder.has("etcd"); err != nil || !there {
 		return nil, errors.Join(err, fmt.Errorf("%w: %s holds no member", store.ErrDamaged, r.folder.dir))
@@ -86,16 +100,19 @@ func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err e
 	if err != nil {
 		return nil, err
 	}
-	r.Last = end.last
+	r.Last, r.learner = end.last, end.id
 	slices.SortFunc(end.members, func(a, b memberShown) int { return strings.Compare(a.Name, b.Name) })
 	for _, m := range end.members {
 		r.Members = append(r.Members, Peer{Name: m.Name, URL: m.URL})
+		if m.ID == end.id && !m.Learner {
+			r.learner = 0
+		}
 	}
 	return r, nil
 }
 
-// Built reports whether an earlier recovery was interrupted when only its exchange was
-// left. Then Finish is all there is to do.
+// Built reports whether an earlier recovery was interrupted when its exchange was left,
+// or done. Then Finish is all there is to do.
 func (r *Recovery) Built() bool { return r.done }
 
 // Build makes the new member and copies the cell into it. The survivor's member stays
@@ -111,7 +128,7 @@ func (r *Recovery) Build(ctx context.Context) error {
 	if err := os.CopyFS(filepath.Join(source, "etcd"), os.DirFS(r.folder.path("etcd"))); err != nil {
 		return fmt.Errorf("copy the member: %w", err)
 	}
-	if err := commitAll(filepath.Join(source, "etcd", "member", "wal")); err != nil {
+	if err := commitAll(filepath.Join(source, "etcd", "member", "wal"), r.learner); err != nil {
 		return fmt.Errorf("take up the end of the member's log: %w", err)
 	}
 	old, err := r.openSource(ctx, source)
@@ -131,7 +148,11 @@ func (r *Recovery) Build(ctx context.Context) error {
 // commitAll marks every entry of a log as committed. A member learns late what is, and
 // does not write that down each time; etcd would drop the rest, and with it what was
 // acknowledged. What was not, and takes effect by this, was an unknown write.
-func commitAll(dir string) error {
+//
+// learner is a member to be given its vote behind them; 0: none. A learner that is made
+// alone without it would have no voter. Where the log has given it its vote, etcd passes
+// over this.
+func commitAll(dir string, learner uint64) error {
 	words := zap.NewNop()
 	snapshots, err := wal.ValidSnapshotEntries(words, dir)
 	if err != nil {
@@ -157,11 +178,37 @@ func commitAll(dir string) error {
 		}
 		_, state, entries, err = log.ReadAll()
 	}
-	if err == nil && len(entries) > 0 {
-		state.Commit = new(entries[len(entries)-1].GetIndex())
-		err = log.Save(state, nil)
+	if err == nil {
+		index, term := from.GetIndex(), from.GetTerm()
+		if n := len(entries); n > 0 {
+			index, term = entries[n-1].GetIndex(), entries[n-1].GetTerm()
+		}
+		var more []*raftpb.Entry
+		if learner != 0 && index > 0 {
+			index++
+			if more, err = promotion(learner, index, term); err != nil {
+				return errors.Join(err, log.Close())
+			}
+		}
+		if len(entries)+len(more) > 0 {
+			state.Commit = new(index)
+			err = log.Save(state, more)
+		}
 	}
 	return errors.Join(err, log.Close())
+}
+
+// promotion is the entry that gives a learner its vote.
+func promotion(learner, index, term uint64) ([]*raftpb.Entry, error) {
+	what, err := json.Marshal(membership.ConfigChangeContext{Member: membership.Member{ID: types.ID(learner)}, IsPromote: true})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := proto.Marshal(&raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: &learner, Context: what})
+	if err != nil {
+		return nil, err
+	}
+	return []*raftpb.Entry{{Type: raftpb.EntryConfChange.Enum(), Index: &index, Term: &term, Data: raw}}, nil
 }
 
 // openSource starts the copy as the only member of its cluster.
@@ -193,6 +240,7 @@ func (r *Recovery) openSource(ctx context.Context, dir string) (*Embedded, error
 func (r *Recovery) copy(ctx context.Context, old *Embedded) error {
 	from, to := kvlog.Keys{}.Range()
 	var at int64
+	copied := false
 	for more := true; more; {
 		page, err := kv{old.server}.Range(ctx, kvlog.Query{From: from, To: to, Rev: at, Limit: recoverPage})
 		if err != nil {
@@ -209,54 +257,140 @@ func (r *Recovery) copy(ctx context.Context, old *Embedded) error {
 			if _, err := r.New.etcd.Server.Put(ctx, &pb.PutRequest{Key: []byte(p.Key), Value: p.Value}); err != nil {
 				return fmt.Errorf("write the new member: %w", err)
 			}
+			copied = true
 		}
 		more = page.More
+	}
+	if !copied {
+		// A cell would be founded there, and be taken for the one that is lost.
+		return fmt.Errorf("%w: the member in %s holds no cell", store.ErrDamaged, r.folder.dir)
 	}
 	return nil
 }
 
 // Finish stops the new member and puts it in the survivor's place. The survivor's own
-// is kept beside it.
+// is kept beside it. One that is interrupted is called again, of a Recovery that is
+// opened anew.
 func (r *Recovery) Finish() error {
-	if !r.done {
-		err := r.New.Close()
-		r.New = nil
-		if err != nil {
-			return fmt.Errorf("stop the new member: %w", err)
-		}
-		inside := &folder{dir: r.folder.path(recovering)}
-		if err := errors.Join(inside.replace(built, nil), inside.sync()); err != nil {
+	for _, step := range r.steps() {
+		if err := step(); err != nil {
 			return err
 		}
 	}
-	// Each step may have been done before.
-	fresh := r.folder.path(filepath.Join(recovering, "new", "etcd"))
-	if _, err := os.Stat(fresh); err == nil {
-		if there, err := r.folder.has("etcd"); err != nil {
+	return nil
+}
+
+// steps are those of Finish. Each may have been done before.
+func (r *Recovery) steps() []func() error {
+	return []func() error{r.mark, r.putAside, r.putInPlace, r.forget, r.end, r.clear}
+}
+
+// mark says that the new member is complete, when all of it is on the disk.
+func (r *Recovery) mark() error {
+	if r.done {
+		return nil
+	}
+	err := r.New.Close()
+	r.New = nil
+	if err != nil {
+		return fmt.Errorf("stop the new member: %w", err)
+	}
+	if err := syncTree(r.folder.path(recovering)); err != nil {
+		return err
+	}
+	if err := r.folder.sync(); err != nil {
+		return err
+	}
+	inside := &folder{dir: r.folder.path(recovering)}
+	return errors.Join(inside.replace(built, nil), inside.sync())
+}
+
+// syncTree has all that lies below dir on the disk.
+func syncTree(dir string) error {
+	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
 			return err
-		} else if there {
-			if err := os.RemoveAll(r.folder.path(lostMember)); err != nil {
-				return fmt.Errorf("remove what an earlier recovery kept: %w", err)
-			}
-			if err := os.Rename(r.folder.path("etcd"), r.folder.path(lostMember)); err != nil {
-				return fmt.Errorf("put the old member aside: %w", err)
-			}
 		}
-		if err := os.Rename(fresh, r.folder.path("etcd")); err != nil {
-			return fmt.Errorf("put the new member in its place: %w", err)
+		f, err := os.Open(name)
+		if err != nil {
+			return err
 		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("look at the new member: %w", err)
+		return errors.Join(f.Sync(), f.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("sync the new member: %w", err)
+	}
+	return nil
+}
+
+// fresh is where the new member lies, and whether it still does.
+func (r *Recovery) fresh() (name string, there bool, err error) {
+	name = filepath.Join(recovering, "new", "etcd")
+	there, err = r.folder.has(name)
+	return r.folder.path(name), there, err
+}
+
+// putAside keeps the survivor's member.
+func (r *Recovery) putAside() error {
+	_, left, err := r.fresh()
+	if err != nil || !left {
+		return err
+	}
+	if there, err := r.folder.has("etcd"); err != nil || !there {
+		return err
+	}
+	if err := os.RemoveAll(r.folder.path(lostMember)); err != nil {
+		return fmt.Errorf("remove what an earlier recovery kept: %w", err)
+	}
+	if err := os.Rename(r.folder.path("etcd"), r.folder.path(lostMember)); err != nil {
+		return fmt.Errorf("put the old member aside: %w", err)
+	}
+	return r.folder.sync()
+}
+
+// putInPlace puts the new member where the survivor's was.
+func (r *Recovery) putInPlace() error {
+	fresh, left, err := r.fresh()
+	if err != nil || !left {
+		return err
+	}
+	if err := os.Rename(fresh, r.folder.path("etcd")); err != nil {
+		return fmt.Errorf("put the new member in its place: %w", err)
+	}
+	return r.folder.sync()
+}
+
+// forget removes what the folder says of the survivor's member.
+func (r *Recovery) forget() error {
+	if err := r.folder.replace(aloneMark, nil); err != nil {
+		return err
 	}
 	for _, name := range []string{"seen", foundingMark} {
 		if err := r.folder.remove(name); err != nil {
 			return err
 		}
 	}
-	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
-		return fmt.Errorf("remove the recovery's files: %w", err)
+	return nil
+}
+
+// end has servers start on the folder again.
+func (r *Recovery) end() error {
+	err := os.Rename(r.folder.path(recovering), r.folder.path(recovered))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("end the recovery: %w", err)
 	}
 	return r.folder.sync()
+}
+
+// clear removes the recovery's files.
+func (r *Recovery) clear() error { return r.folder.clearRecovered() }
+
+// clearRecovered removes what a recovery left that was interrupted after its end.
+func (f *folder) clearRecovered() error {
+	if err := os.RemoveAll(f.path(recovered)); err != nil {
+		return fmt.Errorf("remove the recovery's files: %w", err)
+	}
+	return f.sync()
 }
 
 // Kept is where the survivor's member lies after Finish.

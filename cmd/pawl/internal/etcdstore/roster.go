@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,24 @@ func expectations(e *embed.Etcd) []expected {
 		if json.Unmarshal(kv.Value, &x) == nil && rosterFrom+x.Name == string(kv.Key) {
 			all = append(all, x)
 		}
+	}
+	return all
+}
+
+// named are the members, each with a name: one that has never published its own has the
+// one that it is expected by at its address, or else its address.
+func (p *peering) named(e *embed.Etcd) []memberShown {
+	all := membersOf(e)
+	for i, m := range all {
+		if m.Name != "" {
+			continue
+		}
+		for _, peer := range slices.Concat(p.all(), p.servers(true)) {
+			if peer.URL == m.URL {
+				all[i].Name = cmp.Or(all[i].Name, peer.Name)
+			}
+		}
+		all[i].Name = cmp.Or(all[i].Name, m.URL)
 	}
 	return all
 }
@@ -133,7 +152,7 @@ func (p *peering) letIn(ctx context.Context, e *embed.Etcd, j joining) (uint64, 
 	case x.Removed:
 		return 0, fmt.Errorf("%s was removed from the members; to let it join again: pawl member add %s=%s", j.Name, j.Name, j.URL)
 	case x.URL != j.URL:
-		return 0, fmt.Errorf("%s is expected at %s, and it says that it is at %s", j.Name, x.URL, j.URL)
+		return 0, p.moved(e, x, j)
 	case e.Server.Leader() == 0:
 		return 0, fmt.Errorf("%w: no member leads", errNotNow)
 	}
@@ -174,9 +193,21 @@ func (p *peering) letIn(ctx context.Context, e *embed.Etcd, j joining) (uint64, 
 	return uint64(m.ID), nil
 }
 
+// moved refuses an empty server at another address than the one that is expected, which
+// may be a second one under the name, and says how an operator moves it.
+func (p *peering) moved(e *embed.Etcd, x expected, j joining) error {
+	how := fmt.Sprintf("pawl member add %s=%s", j.Name, j.URL)
+	for _, m := range membersOf(e) {
+		if m.Name == j.Name {
+			how = fmt.Sprintf("pawl member replace %s %s=%s", j.Name, j.Name, j.URL)
+		}
+	}
+	return fmt.Errorf("%s is expected at %s, and it says that it is at %s; if it has moved: %s", j.Name, x.URL, j.URL, how)
+}
+
 // removeGone removes a member by its name if it does not answer.
 func (p *peering) removeGone(ctx context.Context, e *embed.Etcd, name string) error {
-	for _, m := range membersOf(e) {
+	for _, m := range p.named(e) {
 		if m.Name != name {
 			continue
 		}

@@ -23,6 +23,9 @@ const (
 	compactAfter     = 5 * time.Minute
 	// seenAfter is how far the file "seen" may lag.
 	seenAfter = 10 * time.Second
+	// alarmAfter is for how long a member must be silent until the leader takes back the
+	// alarm that it raised.
+	alarmAfter = 10 * time.Second
 	// makeRoomGap is the pause between two tries to make room: each copies the
 	// whole database and stops the member meanwhile.
 	makeRoomGap = 5 * time.Second
@@ -38,12 +41,15 @@ type upkeep struct {
 	// roomMadeAt is when room was last made; it is set if roomMade.
 	roomMade   bool
 	roomMadeAt clock.Reading
+	// silent is since when, while this member leads, one that raised an alarm has given
+	// no sign of life.
+	silent map[uint64]clock.Reading
 }
 
 // maintain looks at folder, alarm and past every tenth of active-ttl.
 func (e *Embedded) maintain(ctx context.Context, reached kvlog.Seen) {
 	now := e.opts.Clock.Now()
-	u := upkeep{Embedded: e, compacted: reached, at: now, written: reached, writtenAt: now}
+	u := newUpkeep(e, reached, now)
 	timer := e.opts.Clock.NewTimer()
 	defer timer.Stop()
 	for {
@@ -67,6 +73,10 @@ func (e *Embedded) maintain(ctx context.Context, reached kvlog.Seen) {
 	}
 }
 
+func newUpkeep(e *Embedded, reached kvlog.Seen, now clock.Reading) *upkeep {
+	return &upkeep{Embedded: e, compacted: reached, at: now, written: reached, writtenAt: now, silent: map[uint64]clock.Reading{}}
+}
+
 func (e *Embedded) seenNow() kvlog.Seen {
 	return kvlog.Seen{Rev: e.etcd.Server.KV().Rev(), Cluster: uint64(e.etcd.Server.Cluster().ID())}
 }
@@ -87,10 +97,30 @@ func (u *upkeep) turn(ctx context.Context, now clock.Reading) {
 	}
 }
 
-// answersFor reports whether this member takes back an alarm: its own, and while it
-// leads those of members that are gone.
-func (e *Embedded) answersFor(id uint64) bool {
-	return id == uint64(e.etcd.Server.MemberID()) || e.leads() && e.etcd.Server.Cluster().Member(types.ID(id)) == nil
+// answersFor reports whether this member takes back the alarm of a member: its own, and
+// while it leads those of members that are no longer, or have been silent for alarmAfter.
+// One that comes back and is still full raises it anew.
+func (u *upkeep) answersFor(id uint64, now clock.Reading) bool {
+	if id == uint64(u.etcd.Server.MemberID()) {
+		return true
+	}
+	if !u.leads() {
+		clear(u.silent)
+		return false
+	}
+	if u.etcd.Server.Cluster().Member(types.ID(id)) == nil {
+		return true
+	}
+	s, ok := raftStatus(u.etcd)
+	if p, known := s.Progress[id]; !ok || !known || p.RecentActive {
+		delete(u.silent, id)
+		return false
+	}
+	since, known := u.silent[id]
+	if !known {
+		u.silent[id] = now
+	}
+	return known && now.Shorter(since) >= alarmAfter
 }
 
 // leads reports whether this member leads; a single one does.
@@ -112,7 +142,7 @@ func (u *upkeep) warn(doing string, err error) {
 // makes any, and takes back the alarm that etcd raised when it was.
 func (u *upkeep) makeRoom(ctx context.Context, seen kvlog.Seen, now clock.Reading) error {
 	backend := u.etcd.Server.Backend()
-	raised := slices.DeleteFunc(u.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm != pb.AlarmType_NOSPACE || !u.answersFor(a.MemberID) })
+	raised := slices.DeleteFunc(u.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm != pb.AlarmType_NOSPACE || !u.answersFor(a.MemberID, now) })
 	// etcd counts the file, free pages and all; only defragmenting shrinks it.
 	wasteful := backend.Size() > u.opts.Quota/10*6 && backend.SizeInUse() < backend.Size()/2
 	if len(raised) == 0 && !wasteful || u.roomMade && now.Longer(u.roomMadeAt) < makeRoomGap {
@@ -133,7 +163,7 @@ func (u *upkeep) makeRoom(ctx context.Context, seen kvlog.Seen, now clock.Readin
 		if _, err := u.etcd.Server.Alarm(ctx, disarm); err != nil {
 			return err
 		}
-		u.opts.Logger.Info("the store has room again", "bytes", backend.Size(), "quota", u.opts.Quota)
+		u.opts.Logger.Info("the store has room again", "bytes", backend.Size(), "quota", u.opts.Quota, "member", u.nameOf(a.MemberID))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlproject/pawl/api/linkpb"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/signals"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
+	"github.com/pawlproject/pawl/internal/bounds"
 )
 
 // Exit codes. Those of the child of "pawl run" pass through beside them; its
@@ -72,7 +73,7 @@ func Of(err error) (code int, message string) {
 		if r.GetReason() == linkpb.Reason_REASON_UNAUTHENTICATED {
 			return code, r.GetMessage() + " (--credential-file, or --cert and --key)"
 		}
-		return code, r.GetMessage()
+		return code, InFlags(r.GetMessage())
 	}
 	switch st := status.Convert(err); st.Code() {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -177,6 +178,11 @@ func Usage(cmd *cobra.Command, format string, a ...any) error {
 	return Failed(CodeUsage, "%s\n\"%s --help\" shows what it takes.", fmt.Sprintf(format, a...), cmd.CommandPath())
 }
 
+// InFlags has a server's message say what to do in flags of the command line.
+func InFlags(message string) string {
+	return strings.Replace(message, bounds.SayClaims, `and say so by --claims; "pawl run NAME --claim DSN" does both`, 1)
+}
+
 // Text is an error as one line, without the name of the SDK in front; empty: there is
 // none.
 func Text(err error) string {
@@ -184,5 +190,5 @@ func Text(err error) string {
 		return ""
 	}
 	// Errors that were joined are lines of their own.
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "pawl: "), "\n", ": ")
+	return strings.ReplaceAll(InFlags(strings.TrimPrefix(err.Error(), "pawl: ")), "\n", ": ")
 }

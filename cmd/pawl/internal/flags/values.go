@@ -1,10 +1,14 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 )
+
+// errDuration: the value of a flag is no duration, since its unit is missing perhaps.
+var errDuration = errors.New("expected a duration such as 15s")
 
 // Duration is a duration that knows whether it was given: an absent wait
 // and one of zero differ.
@@ -25,7 +29,7 @@ func (d *Duration) String() string {
 func (d *Duration) Set(s string) error {
 	v, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf(`expected a number and a unit, such as "10s" or "1m30s"`)
+		return errDuration
 	}
 	d.Value, d.Given = v, true
 	return nil

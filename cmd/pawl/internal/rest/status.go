@@ -12,6 +12,7 @@ type StatusBody struct {
 	// Role, Active and what follows say which server decides.
 	Role         string    `json:"role" enum:"active,standby,waiting" doc:"What this server does for the cell: it is the active one, it stands by while another is, or it waits and knows of no active one. Only the active one knows the cell: the numbers that another shows say nothing."`
 	Active       bool      `json:"active" doc:"This server is the active one."`
+	Waits        string    `json:"waits,omitempty" doc:"What the store of a server that is not the active one waits for, such as a majority of the members. Absent where it does not wait, or nobody knows for what."`
 	ActiveLink   string    `json:"active_link"`
 	ActiveHTTP   string    `json:"active_http"`
 	ActiveTTL    Duration  `json:"active_ttl"`
@@ -45,7 +46,7 @@ func (s *handlers) status(ctx context.Context, _ *struct{}) (*body[StatusBody], 
 	}
 	return &body[StatusBody]{StatusBody{
 		Cell: st.Cell, Epoch: Number(st.Epoch),
-		Role: st.Role(), Active: st.Active, ActiveLink: st.ActiveLink, ActiveHTTP: st.ActiveHTTP, ActiveTTL: Duration(st.ActiveTTL),
+		Role: st.Role(), Active: st.Active, Waits: st.Waits, ActiveLink: st.ActiveLink, ActiveHTTP: st.ActiveHTTP, ActiveTTL: Duration(st.ActiveTTL),
 		Followed: Number(st.Followed), Behind: Duration(st.Behind.Round(time.Millisecond)),
 		Counter: Number(st.Token), CounterAhead: Duration(st.Ahead.Round(time.Microsecond)),
 		Sessions: st.Sessions, Leases: st.Leases, Waiters: st.Waiters,

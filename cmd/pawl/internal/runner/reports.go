@@ -15,6 +15,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/output"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/rest"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/supervise"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/termsafe"
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
 )
@@ -31,13 +32,19 @@ func (r *running) probe(ctx context.Context, asking *client.Client) error {
 		asking.Waits = r.notice
 	}
 	activeTTL := store.ActiveTTLDefault // of a server that does not tell its own
+	waits := ""
 	err := asking.Read(ctx, wait, func(ctx context.Context, l linkpb.LinkClient, _ bool) error {
 		s, err := l.Status(ctx, &linkpb.StatusRequest{})
 		if err == nil && s.GetActiveTtlNano() > 0 {
 			activeTTL = time.Duration(s.GetActiveTtlNano())
 		}
+		waits = s.GetWaits()
 		return err
 	})
+	if err == nil && waits != "" {
+		r.unserved = fmt.Sprintf("%s waits for %s; \"pawl doctor\" says what to do", asking.Served(), termsafe.Text(waits))
+		r.notice("waiting for a server that serves: " + r.unserved)
+	}
 	if err == nil && len(r.Args) > 0 && !r.mayRide() && !supervise.RidesOutTakeover(r.TTL.Value, r.KillAfter.Value, activeTTL) {
 		r.notice(fmt.Sprintf("with --ttl %v and --kill-after %v the command is ended when no server answers for %v; a restart of the server, or another one's taking over, can take %v; a longer --ttl gives it the time",
 			output.Duration(r.TTL.Value), output.Duration(r.KillAfter.Value), output.Duration(supervise.Grace(r.TTL.Value, r.KillAfter.Value)), output.Duration(activeTTL+2*time.Second)))

@@ -57,6 +57,26 @@ func (h *renewals) endRide(lost bool) bool {
 	return true
 }
 
+// rideThrough is how long the lease may go on without an answer; 0: to its deadline.
+func (r *running) rideThrough() time.Duration {
+	return r.Mode.RideThrough.Value - time.Duration(r.ungranted.Load())
+}
+
+// agree goes by the ride-through that the server granted, and says so where that is less
+// than was asked for.
+func (r *running) agree(granted time.Duration) {
+	asked := r.rideThrough()
+	if granted >= asked {
+		return
+	}
+	r.ungranted.Store(int64(asked - granted))
+	if granted > 0 {
+		r.notice(fmt.Sprintf("the server grants a ride of %v at most, and --ride-through is %v", output.Duration(granted), output.Duration(asked)))
+		return
+	}
+	r.notice("the server grants no ride, since it is older than --ride-through: the command is ended by the lease's deadline when no server answers, as without the flag")
+}
+
 // report is notice, and with --json an event of its own kind.
 func (r *running) report(what, line string, with map[string]any) {
 	switch {
@@ -78,7 +98,7 @@ func (h *renewals) rideOverdue() string {
 	length, ago := h.stops.Last()
 	switch {
 	case left <= h.KillAfter.Value+supervise.Margin(h.TTL.Value)+h.TTL.Value/12:
-		return fmt.Sprintf("its ride-through of %v is over, and no server has answered", output.Duration(h.Mode.RideThrough.Value))
+		return fmt.Sprintf("its ride-through of %v is over, and no server has answered", output.Duration(h.rideThrough()))
 	case length > 0 && ago < h.TTL.Value:
 		return h.stop(length)
 	}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,11 +34,16 @@ const (
 // running is a run from its first request to its exit code.
 type running struct {
 	*Options
-	words   *words
-	signals <-chan os.Signal
-	heard   *renewals
-	guards  guards
-	holder  string // of a name that was not granted in time, for the end of a sentence
+	words *words
+	// ungranted is what the server granted less than --ride-through asks for.
+	ungranted atomic.Int64
+	signals   <-chan os.Signal
+	heard     *renewals
+	guards    guards
+	holder    string // of a name that was not granted in time, for the end of a sentence
+	// unserved says what the first server that answered waits for; empty: it serves, or
+	// knows one that does.
+	unserved string
 }
 
 // Run acquires the lease, runs the command under it or leads, and says how it came out.
@@ -124,6 +130,7 @@ func (r *running) run(ctx context.Context) (o supervise.Outcome, err error) {
 		}
 	}()
 	r.heard.granted(lease)
+	r.agree(lease.RideThrough())
 	if !r.mayRide() {
 		r.guards.close() // only a ride reads their marks
 	}
@@ -167,7 +174,7 @@ func (r *running) follow(lease *pawl.Lease) (*supervise.Followed, error) {
 }
 
 // mayRide reports whether the lease goes on when no server answers.
-func (r *running) mayRide() bool { return r.Mode.RideThrough.Value > 0 }
+func (r *running) mayRide() bool { return r.rideThrough() > 0 }
 
 // conclude releases the lease of a command that has ended. If the server answers that
 // the lease was lost, conclude reports that, since it may have happened before the
@@ -193,7 +200,7 @@ func (r *running) conclude(lease *pawl.Lease, o supervise.Outcome) supervise.Out
 	if !errors.Is(said, pawl.ErrBroken) && !(held && errors.Is(said, pawl.ErrLost)) {
 		if rode && said != nil {
 			r.notice(fmt.Sprintf("no server could be told that the lease is released: it expires, and then %s is closed for %v to acquires that do not claim",
-				output.Text(r.Name), output.Duration(r.Mode.RideThrough.Value)))
+				output.Text(r.Name), output.Duration(r.rideThrough())))
 		}
 		return o
 	}
@@ -254,6 +261,9 @@ func (r *running) acquire(ctx context.Context) (*pawl.Client, *pawl.Lease, error
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := r.Cell.Dial(connecting, pawl.Options{TTL: r.TTL.Value, Label: r.Label})
+	if err != nil && r.unserved != "" && ctx.Err() == nil && errors.Is(err, pawl.ErrUnavailable) {
+		return nil, nil, exit.Failed(exit.CodeUnavailable, "no server serves: %s", r.unserved)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -300,7 +310,7 @@ func (r *running) options() []pawl.AcquireOption {
 		o = append(o, pawl.Claims())
 	}
 	if r.mayRide() {
-		o = append(o, pawl.RideThrough(r.Mode.RideThrough.Value))
+		o = append(o, pawl.RideThrough(r.rideThrough()))
 	}
 	return append(o, pawl.Claim(r.guards.claimers()...))
 }

@@ -34,6 +34,8 @@ type opened struct {
 	roster service.Roster
 	// health of the store; nil: there is nothing to tell.
 	health func() etcdstore.Health
+	// waits says what the store waits for; nil: it never tells.
+	waits func() string
 }
 
 // Etcd says how a cluster that others run is reached. Endpoints and Prefix are
@@ -79,7 +81,7 @@ func openQuorum(ctx context.Context, o *Options, peers net.Listener) (*opened, e
 	if err != nil {
 		return nil, err
 	}
-	return &opened{store: q, node: q.NodeID(), failed: q.Done, err: q.Err, close: q.Close, roster: roster{q}, health: q.Health}, nil
+	return &opened{store: q, node: q.NodeID(), failed: q.Done, err: q.Err, close: q.Close, roster: roster{q}, health: q.Health, waits: q.Waits}, nil
 }
 
 // openOwn opens a store that nobody else can reach. For a fresh cell it draws

@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	c := cell.New(cell.Options{
 		Store: st.store, Node: store.Node{ID: st.node, Link: at.link, HTTP: at.http},
 		Clock: o.Clock, Name: o.Cell, CellID: o.CellID, ActiveTTL: o.ActiveTTL, TokenFloor: o.TokenFloor, Logger: o.Logger,
-		Ended: guarded.ended(),
+		Ended: guarded.ended(), Waits: st.waits,
 	})
 	serving, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)

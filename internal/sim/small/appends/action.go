@@ -10,6 +10,7 @@ type kind uint8
 
 const (
 	claims kind = iota
+	follows
 	replays
 	sends
 	retries
@@ -62,6 +63,9 @@ func (w *World) enabled() []action {
 			add(claims, 0, 0, how)
 		}
 	}
+	if w.left.Follows > 0 {
+		add(follows, 0, 0, 0)
+	}
 	for i, s := range w.saved {
 		if s.view != w.view {
 			add(setsBack, 0, i, 0)
@@ -113,6 +117,9 @@ func (w *World) do(a action) {
 		w.left.Takes--
 		w.left.Late -= int(a.how)
 		w.claim(a.how == 1)
+	case follows:
+		w.left.Follows--
+		w.follow()
 	case replays:
 		t.replay()
 	case sends:
@@ -190,7 +197,12 @@ func (w *World) describe(a action) string {
 	switch a.kind {
 	case claims:
 		return fmt.Sprintf("tenure %c is claimed; the claim lands%s", 'A'+len(w.tenures), again[a.how])
+	case follows:
+		return fmt.Sprintf("the standby, which has read %d batches, reads on", w.standby.at.Number)
 	case replays:
+		if n := w.tenures[a.of].from.at.Number; n > 0 {
+			return fmt.Sprintf("%s reads on from batch %d", name(), n)
+		}
 		return fmt.Sprintf("%s reads the log", name())
 	case sends:
 		t := w.tenures[a.of]

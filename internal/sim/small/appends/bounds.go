@@ -14,6 +14,8 @@ type Bounds struct {
 	Late, Unheard int
 	// SetBacks: the store is set back to any state that it was in before.
 	SetBacks int
+	// Follows: a standby reads on, whose tenure the next one is.
+	Follows int
 	// ForeignWrites: writes of others to the store, which raise its revision.
 	ForeignWrites int
 }
@@ -30,6 +32,8 @@ var Worlds = []Bounds{
 	{Name: "set-backs", Batches: 3, Window: 3, SetBacks: 2, ForeignWrites: 1},
 	// Two tenures, and what either left under way.
 	{Name: "taken-over", Batches: 2, Window: 2, Takes: 1, Late: 1, SetBacks: 1},
+	// A standby that follows the log, and takes over, on a store set back.
+	{Name: "followed", Batches: 2, Window: 2, Takes: 1, Follows: 2, SetBacks: 1},
 	// Three tenures, and a store set back to before any of them.
 	{Name: "deposed", Batches: 1, Window: 1, Takes: 2, SetBacks: 1},
 }

@@ -24,6 +24,8 @@
 //   - The loss is noticed: a later append of its tenure does not land, and a
 //     later Confirm does not succeed. So no two batches of one number are both
 //     acknowledged, except where the store was set back between them.
+//   - A standby that takes over from what it has followed has what the log has, and
+//     is told where it has not (I9). The second happens only after a set-back.
 //   - No replay reports a damaged log, since nothing here damages one. No server
 //     reports a roll-back where there was none.
 //

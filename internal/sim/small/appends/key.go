@@ -33,10 +33,11 @@ func (d *digest) flags(all ...bool) {
 // key of the present state.
 func (w *World) key() small.Key {
 	d := digest{out: make([]byte, 0, 4<<10)}
-	for _, n := range []int{w.left.Batches, w.left.Takes, w.left.Late, w.left.Unheard, w.left.SetBacks, w.left.ForeignWrites} {
+	for _, n := range []int{w.left.Batches, w.left.Takes, w.left.Late, w.left.Unheard, w.left.SetBacks, w.left.ForeignWrites, w.left.Follows} {
 		d.word(uint64(n))
 	}
 	d.flags(w.wasSetBack)
+	d.position(w.standby)
 	d.bytes(w.view[:])
 	d.unordered(len(w.saved), func(d *digest, i int) { d.bytes(w.saved[i].view[:]) })
 	d.unordered(len(w.strays), func(d *digest, i int) {
@@ -68,6 +69,7 @@ func (d *digest) unordered(n int, write func(d *digest, i int)) {
 func (d *digest) tenure(t *tenure) {
 	d.word(uint64(t.phase))
 	d.word(t.acked)
+	d.position(t.from)
 	d.bytes(t.value)
 	d.word(uint64(len(t.batches)))
 	for _, b := range t.batches {
@@ -91,6 +93,12 @@ func (d *digest) tenure(t *tenure) {
 	for _, name := range taken {
 		d.value(real.FieldByName(name))
 	}
+}
+
+// position is that of a standby, from which all follows that it has read.
+func (d *digest) position(s standby) {
+	d.word(s.at.Number)
+	d.bytes(s.at.Sum[:])
 }
 
 func (d *digest) request(r request) {

@@ -36,6 +36,10 @@ var goals = []struct {
 		a, b := w.tenures[0], w.tenures[1]
 		return b.phase == serving && a.acked > 1 && b.batches[0].number <= a.acked
 	}},
+	{"followed", "a standby goes on from what it has read, on a store that was set back", func(w *World) bool {
+		return w.wasSetBack && w.resumed
+	}},
+	{"followed", "a standby cannot go on from what it has read", func(w *World) bool { return w.moved }},
 	{"deposed", "a third tenure serves, and a batch of its is acknowledged", func(w *World) bool {
 		return len(w.tenures) == 3 && len(w.tenures[2].batches) == 2 && w.tenures[2].batches[1].answered
 	}},

@@ -36,6 +36,8 @@ type tenure struct {
 	// before the opening one is.
 	batches []*batch
 	acked   uint64
+	// from is what its server has read as a standby.
+	from standby
 }
 
 // batch is one that was made, and what became of it.
@@ -56,7 +58,8 @@ var nobody = store.Node{ID: [16]byte{1}, Link: "appends"}
 
 // claim swaps a new server in. again: the request comes a second time, some day.
 func (w *World) claim(again bool) {
-	t := &tenure{world: w, id: len(w.tenures), wire: &wire{world: w}}
+	t := &tenure{world: w, id: len(w.tenures), wire: &wire{world: w}, from: w.standby}
+	w.standby = standby{}
 	w.tenures = append(w.tenures, t)
 	st := kvlog.New(t.wire, kvlog.Options{Clock: stopped{}, Sole: true})
 	first := func(epoch uint64, nonce store.Nonce) []byte {
@@ -95,8 +98,11 @@ func (t *tenure) make(epoch uint64, nonce store.Nonce, n, durable uint64, previo
 	t.batches = append(t.batches, &batch{number: n, durable: durable, raw: raw, previous: previous, sum: sum})
 }
 
-// replay reads the log, and makes the opening batch.
+// replay reads the log, or what its server has not followed of it, and makes the opening batch.
 func (t *tenure) replay() {
+	if t.from.at.Number > 0 && t.resume() {
+		return
+	}
 	var sum store.Sum
 	head, err := t.real.Replay(context.Background(), nil, func(_ uint64, raw []byte) error {
 		h, err := store.HeaderOf(raw)

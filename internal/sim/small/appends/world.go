@@ -34,9 +34,12 @@ type World struct {
 	tenures []*tenure
 	calls   []*call
 	strays  []*stray
-	// wasSetBack: the store has been.
-	wasSetBack bool
-	failure    *small.Violation
+	// standby follows the log; the next tenure is its.
+	standby standby
+	// wasSetBack: the store has been. resumed, moved: a tenure went on from what the
+	// standby had read, and could not.
+	wasSetBack, resumed, moved bool
+	failure                    *small.Violation
 }
 
 // view tells what a disk holds, revisions included.

@@ -31,6 +31,8 @@ type Self struct {
 	// are that member's: its cluster, its id, and the last entry of its log.
 	Served            bool
 	Cluster, ID, Last uint64
+	// Alone: that member is the only voter, and no mark in the folder says that it may be.
+	Alone bool
 }
 
 // Peer is what one other server answered.
@@ -51,6 +53,13 @@ type Peer struct {
 	// Acknowledged is the last entry that it knows this server's member to have
 	// acknowledged; 0: it knows nothing of it.
 	Acknowledged uint64
+	// Applied is the last entry that its member has applied, Leader the member that it
+	// follows, or 0, and Voters how many voters it knows.
+	Applied, Leader uint64
+	Voters          int
+	// Twin says how it shows that a second process runs as this server; empty: it does
+	// not.
+	Twin string
 }
 
 // Do is what to do.
@@ -80,6 +89,8 @@ const (
 	Disagree Reason = "disagree"
 	// Even: an even number of servers would found the cluster.
 	Even Reason = "even"
+	// Twice: another process runs as this server.
+	Twice Reason = "twice"
 )
 
 // Decision is what to do, and why.
@@ -89,7 +100,7 @@ type Decision struct {
 	Reason Reason
 	// Of are the names it is about: whom to join by, whom to wait for, who says so.
 	Of []string
-	// Unchecked, with Start: nobody answered that could tell an old folder.
+	// Unchecked, with Start: nobody answered that knows what the member had acknowledged.
 	Unchecked bool
 	// Why is a sentence for an operator.
 	Why string
@@ -97,6 +108,9 @@ type Decision struct {
 
 // Decide decides.
 func Decide(self Self, peers []Peer) Decision {
+	if why := Twin(self, peers); why != "" {
+		return Decision{Do: Refuse, Reason: Twice, Of: []string{self.Name}, Why: why}
+	}
 	if self.Served {
 		return decideServed(self, peers)
 	}
@@ -104,8 +118,8 @@ func Decide(self Self, peers []Peer) Decision {
 }
 
 func decideServed(self Self, peers []Peer) Decision {
-	var same, foreign, old, removed []string
-	most := uint64(0)
+	var same, foreign, old, removed, beyond []string
+	most, checked := uint64(0), false
 	for _, p := range peers {
 		switch {
 		case p.Silent, p.Cluster == 0:
@@ -113,11 +127,15 @@ func decideServed(self Self, peers []Peer) Decision {
 			foreign = append(foreign, p.Name)
 		default:
 			same = append(same, p.Name)
+			checked = checked || p.Acknowledged > 0
 			if p.Removed {
 				removed = append(removed, p.Name)
 			}
 			if p.Acknowledged > self.Last {
 				old, most = append(old, p.Name), max(most, p.Acknowledged)
+			}
+			if self.Alone && p.Applied > self.Last {
+				beyond = append(beyond, p.Name)
 			}
 		}
 	}
@@ -132,15 +150,23 @@ func decideServed(self Self, peers []Peer) Decision {
 			Do: Refuse, Reason: Old, Of: old,
 			Why: fmt.Sprintf("the member %s had acknowledged entry %d, says %s, and its folder ends with entry %d: an older copy of it, or another one", self.Name, most, list(old), self.Last),
 		}
+	case len(beyond) > 0:
+		return Decision{
+			Do: Refuse, Reason: Old, Of: beyond,
+			Why: fmt.Sprintf("in the folder the member %s is the only one and ends with entry %d, and %s further: it is a copy from before the cell had other members", self.Name, self.Last, are(beyond)),
+		}
 	case len(foreign) > 0 && len(same) == 0:
 		return Decision{
 			Do: Refuse, Reason: Foreign, Of: foreign,
 			Why: fmt.Sprintf("the folder is of cluster %x, and %s of another one", self.Cluster, are(foreign)),
 		}
 	}
-	d := Decision{Do: Start, Of: same, Unchecked: len(same) == 0}
+	if d := decideAlone(self, peers); d.Do == Wait {
+		return d
+	}
+	d := Decision{Do: Start, Of: same, Unchecked: !checked}
 	if d.Unchecked && len(peers) > 0 {
-		d.Why = "no peer of the cluster answers that could tell whether this folder is up to date"
+		d.Why = "no peer answers that knows what this member had acknowledged, so nobody can tell whether the folder is up to date"
 	}
 	return d
 }
@@ -173,11 +199,11 @@ func decideEmpty(self Self, peers []Peer) Decision {
 			Why: fmt.Sprintf("the first name of --peers is %s here, and another at %s; the first one founds the cluster, so all need the same", self.First, list(disagree)),
 		}
 	case self.Name != self.First:
-		return Decision{Do: Wait, Of: []string{self.First}, Why: fmt.Sprintf("%s, the first of --peers, founds the cluster", self.First)}
+		return Decision{Do: Wait, Of: []string{self.First}, Why: "the first of --peers founds the cluster"}
 	case len(silent) > 0:
-		return Decision{Do: Wait, Of: silent, Why: fmt.Sprintf("%s may hold the cluster already: this server founds it only when every peer answers that its folder is empty", list(silent))}
+		return Decision{Do: Wait, Of: silent, Why: "this server founds the cluster when all others have answered that their folders are empty"}
 	case len(busy) > 0:
-		return Decision{Do: Wait, Of: busy, Why: fmt.Sprintf("%s not empty, and may hold the cluster", are(busy))}
+		return Decision{Do: Wait, Of: busy, Why: "a folder that is not empty may hold the cluster"}
 	case len(known)%2 == 0:
 		n := len(known)
 		return Decision{

@@ -1,6 +1,8 @@
 package founding
 
 import (
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -13,6 +15,9 @@ func TestDecide(t *testing.T) {
 	n1 := Self{Name: "n1", First: "n1"}
 	n2 := Self{Name: "n2", First: "n1"}
 	served := Self{Name: "n2", First: "n1", Served: true, Cluster: 7, ID: 2, Last: 100}
+	alone := served
+	alone.Alone = true
+	follows := func(p Peer, leader, applied uint64) Peer { p.Leader, p.Applied = leader, applied; return p }
 	acked := func(p Peer, last uint64) Peer { p.Acknowledged = last; return p }
 	for _, c := range []struct {
 		what   string
@@ -44,10 +49,23 @@ func TestDecide(t *testing.T) {
 		{"a folder among empty ones starts", served, []Peer{empty("n1"), empty("n3")}, Start, "", ""},
 		{"a folder as far as was acknowledged starts", served, []Peer{acked(at("n1", Member, 7), 100)}, Start, "", "n1"},
 		{"a folder ahead of what is known starts", served, []Peer{acked(at("n1", Member, 7), 0), acked(at("n3", Member, 7), 90)}, Start, "", "n1, n3"},
+		{"a folder that only one judges that knows nothing of it", served, []Peer{at("n1", Member, 7), silent("n3")}, Start, "", "n1"},
 		{"an old folder", served, []Peer{acked(at("n1", Member, 7), 0), acked(at("n3", Member, 7), 101)}, Refuse, Old, "n3"},
 		{"a foreign folder", served, []Peer{at("n1", Member, 8), silent("n3")}, Refuse, Foreign, "n1"},
 		{"one foreign peer beside one of the cluster", served, []Peer{at("n1", Member, 8), at("n3", Member, 7)}, Start, "", "n3"},
 		{"what a foreign peer says does not count", served, []Peer{acked(at("n1", Member, 8), 500), at("n3", Member, 7)}, Start, "", "n3"},
+		{"a folder from before the others, which are silent, waits", alone, []Peer{silent("n1"), silent("n3")}, Wait, "", "n1, n3"},
+		{"a folder from before the others waits for each of them", alone, []Peer{empty("n1"), silent("n3")}, Wait, "", "n3"},
+		{"a folder from before the others waits until they have started", alone, []Peer{at("n1", Starting, 0), at("n3", Starting, 0)}, Wait, "", "n1, n3"},
+		{"a folder from before the others waits while they follow one of them", alone, []Peer{follows(at("n1", Member, 7), 1, 100), empty("n3")}, Wait, "", "n1"},
+		{"a folder that ends before what others have applied", alone, []Peer{follows(at("n1", Member, 7), 0, 101), silent("n3")}, Refuse, Old, "n1"},
+		{"others that have applied more, where it is no only voter", served, []Peer{follows(at("n1", Member, 7), 1, 101)}, Start, "", "n1"},
+		{"the only member starts among empty ones", alone, []Peer{empty("n1"), empty("n3")}, Start, "", ""},
+		{"the only member starts without others in its list", alone, nil, Start, "", ""},
+		{"the only member does not wait for what is not among its names", alone, []Peer{{Name: "n9", Silent: true}}, Start, "", ""},
+		{"the only member starts for its learner", alone, []Peer{follows(at("n1", Member, 7), 2, 100)}, Start, "", "n1"},
+		{"a second process as this server", served, []Peer{at("n1", Member, 7), {Name: "n3", Twin: "n3 hears it"}}, Refuse, Twice, "n2"},
+		{"a second process as this empty server", n1, []Peer{{Name: "n1", Twin: "at its address"}, empty("n2"), empty("n3")}, Refuse, Twice, "n1"},
 		{"a removed member", served, []Peer{{Name: "n1", Known: true, State: Member, Cluster: 7, Removed: true}}, Refuse, Removed, "n1"},
 	} {
 		d := Decide(c.self, c.peers)
@@ -57,8 +75,36 @@ func TestDecide(t *testing.T) {
 		if (d.Do == Wait || d.Do == Refuse) && d.Why == "" {
 			t.Errorf("%s: nobody is told why", c.what)
 		}
-		if d.Do == Start && d.Unchecked != (c.of == "") {
+		// Who answers, and led last before this member had acknowledged anything, cannot tell.
+		told := func(p Peer) bool { return p.Cluster == c.self.Cluster && p.Acknowledged > 0 }
+		if d.Do == Start && d.Unchecked == slices.ContainsFunc(c.peers, told) {
 			t.Errorf("%s: unchecked is %v", c.what, d.Unchecked)
+		}
+	}
+}
+
+func TestOutgrown(t *testing.T) {
+	self := Self{Name: "n1", Cluster: 7, ID: 1, Last: 100}
+	for _, c := range []struct {
+		what string
+		peer Peer
+		why  string
+		sure bool
+	}{
+		{"silent", Peer{Silent: true}, "", false},
+		{"empty", Peer{State: Empty}, "", false},
+		{"its learner", Peer{Cluster: 7, Applied: 100, Leader: 1, Voters: 1}, "", false},
+		{"its learner that knows of no leader", Peer{Cluster: 7, Applied: 90, Voters: 2}, "", false},
+		{"further than the only voter", Peer{Cluster: 7, Applied: 101, Leader: 1}, "has entry 101", true},
+		{"led by another", Peer{Cluster: 7, Applied: 50, Leader: 2, Voters: 3}, "led by another", false},
+		{"another cluster of many", Peer{Cluster: 8, Known: true, Leader: 5, Voters: 3}, "one of 3 members in cluster 8", false},
+		{"another cluster of many without a leader", Peer{Cluster: 8, Known: true, Voters: 3}, "", false},
+		{"another cluster of one", Peer{Cluster: 8, Known: true, Leader: 5, Voters: 1}, "", false},
+		{"another cluster at an address that was not told", Peer{Cluster: 8, Leader: 5, Voters: 3}, "", false},
+	} {
+		why, sure := Outgrown(self, []Peer{{Silent: true}, c.peer})
+		if sure != c.sure || (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q (%v), expected %q (%v)", c.what, why, sure, c.why, c.sure)
 		}
 	}
 }

@@ -1,0 +1,48 @@
+package etcdstore
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// hosts are those whose certificates may connect: of members that were removed, too, so
+// that they are told.
+func (p *peering) hosts() []string { return hostsOf(p.servers(true)) }
+
+func hostsOf(peers []Peer) []string {
+	var hosts []string
+	for _, peer := range peers {
+		if u, err := url.Parse(peer.URL); err == nil && u.Hostname() != "" {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	return hosts
+}
+
+// isMembers reports whether a request is from the host of a server that is a member or
+// may become one. Without TLS any is.
+func (p *peering) isMembers(r *http.Request) bool {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return p.tls == nil
+	}
+	for _, host := range hostsOf(p.all()) {
+		if r.TLS.PeerCertificates[0].VerifyHostname(host) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// membersOnly refuses requests from hosts of members that were removed, on open
+// connections as well. They are only told that they were.
+func (p *peering) membersOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == pathMember || p.isMembers(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		// etcd ends a member that gets this answer.
+		http.Error(w, fmt.Sprintf("the member at %s was removed; to let it join again: pawl member add NAME=URL", certificateHosts(r.TLS.PeerCertificates[0])), http.StatusGone)
+	})
+}
