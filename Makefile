@@ -164,7 +164,7 @@ clean: ## remove what was built here
 # the very protobuf that the generated code is compiled with.
 .PHONY: pinned
 pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount \
-	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18 .bin/versitygw-1.7 .bin/versitygw-1.8
+	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18 .bin/versitygw-1.7 .bin/versitygw-1.8 .bin/fake-gcs-server
 
 .bin/buf: PKG = github.com/bufbuild/buf/cmd/buf
 .bin/protoc-gen-go-grpc: PKG = google.golang.org/grpc/cmd/protoc-gen-go-grpc
@@ -192,6 +192,11 @@ pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/st
 .bin/versitygw-1.7 .bin/versitygw-1.8:
 	@echo "building $@ (pinned in $<)"
 	@cd $(<D) && GOWORK=off go build -o ../../$@ github.com/versity/versitygw/cmd/versitygw
+
+# A store that speaks Google Cloud Storage's API.
+.bin/fake-gcs-server: tools/fakegcs/go.mod
+	@echo "building $@ (pinned in $<)"
+	@cd $(<D) && GOWORK=off go build -o ../../$@ github.com/fsouza/fake-gcs-server
 
 # The newest PostgreSQL, for the guard; where there is none for the machine its tests
 # skip.

@@ -48,6 +48,7 @@ var rooms = []room{
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
 	{dir: "guard/objguard/buckettest", may: []string{"guard", "guard/guardtest", "guard/objguard"}, aid: true},
+	{dir: "guard/objguard/gcsbucket", may: []string{"guard", "guard/objguard"}},
 	{dir: "guard/objguard/probe", may: []string{"guard", "guard/objguard"}},
 	{dir: "guard/objguard/s3bucket", may: []string{"guard", "guard/objguard"}},
 	{dir: "internal/access"},

@@ -26,12 +26,13 @@ var requirements = map[string][]string{
 	"tools/etcd35":      {"*"},
 	"tools/etcd36":      {"*"},
 	"tools/etcd37":      {"*"},
+	"tools/fakegcs":     {"*"},
 	"tools/versitygw17": {"*"},
 	"tools/versitygw18": {"*"},
 }
 
 // outsideWorkspace would raise everybody's versions.
-var outsideWorkspace = []string{"bench", "tools", "tools/etcd35", "tools/etcd36", "tools/etcd37", "tools/versitygw17", "tools/versitygw18"}
+var outsideWorkspace = []string{"bench", "tools", "tools/etcd35", "tools/etcd36", "tools/etcd37", "tools/fakegcs", "tools/versitygw17", "tools/versitygw18"}
 
 var (
 	replaceLine   = regexp.MustCompile(`(?m)^\s*replace\b`)

@@ -41,6 +41,8 @@ var inside = map[string]string{
 	"probe.conflictTries":     "one writer of a race",
 	"probe.cleanMax":          "what a probe leaves behind",
 	"probe.readMax":           "what a probe wrote",
+	"gcsbucket.answerMax":     "a page of a listing",
+	"gcsbucket.textMax":       "what is shown of an error",
 	"probe.Kept":              "a verdict",
 	"demo.addTries":           "a demonstration",
 	"guarddb.connectionsKept": "connections for the next request",
