@@ -45,6 +45,9 @@ type header struct {
 	Before []string `json:"before,omitempty"`
 	// Boundary is the last slot of a log that counts as deleted.
 	Boundary uint64 `json:"boundary,omitempty"`
+	// Fenced is the slot with which the mark was raised to Token: the first of this token,
+	// as far as the log's pointer knows.
+	Fenced uint64 `json:"fenced,omitempty"`
 	// Objects are the committed objects: their keys behind the prefix, by name.
 	Objects map[string]string `json:"objects,omitempty"`
 

@@ -38,7 +38,7 @@ func TestEverySchedule(t *testing.T) {
 				outcomes := map[string]int{}
 				try := func(s buckettest.Schedule) {
 					b := &buckettest.Memory{}
-					p := buckettest.Play(t.Context(), objguard.New(b, "g"), b, kind, "orders/7", s, 4)
+					p := buckettest.Play(t.Context(), b, "g", b, kind, "orders/7", s, 4)
 					if err := p.Judge(); err != nil {
 						t.Fatalf("schedule %v: %v", s, err)
 					}

@@ -25,11 +25,11 @@ import (
 //  2. Slots are deleted, and the old holder's next slot is among them: it is free again,
 //     and the old holder's write succeeds. So Truncate raises the boundary before it
 //     deletes anything, and an append reads the boundary after it has created its slot.
-//     At or below the boundary it was not appended. The other way round it fails: the
-//     old holder would read the boundary, then the slot is deleted, then it creates.
-//     So it is when the answer to the first request was lost and the second one finds
-//     itself there: then the first may have been in the log before it was truncated, and
-//     the outcome is unknown.
+//     The other way round it fails: the old holder would read the boundary, then the slot
+//     is deleted, then it creates. At or below the boundary there are two cases. The slot is
+//     that of the fence: it was never the old holder's, who is stale. It is below: the
+//     record may have been there in time, and was read and truncated by the new holder
+//     before the old one came to read the boundary. Then the outcome is unknown.
 //  3. What such a write left is an orphan at or below the boundary. A reader reads the
 //     boundary after the slots, and ignores it.
 //  4. A claim is late itself: its fence lands in a slot that is deleted already. It reads
@@ -141,7 +141,7 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 		}
 		n := l.next
 		h := header{Token: f.Token, Cell: f.Cell, Nonce: newNonce(), Fence: claim}
-		created, sure, err := l.create(ctx, n, h, data, f)
+		created, err := l.create(ctx, n, h, data, f)
 		if err != nil {
 			if !errors.Is(err, guard.ErrUnknown) {
 				l.next = 0
@@ -157,20 +157,19 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 			return 0, fmt.Errorf("%w: slot %d is written, the boundary cannot be read: %w", guard.ErrUnknown, n, err)
 		}
 		if v.Boundary >= n {
-			// It is an orphan. Whose turn it is decides whether to go on, unless an
-			// earlier request may have taken the slot before it was truncated.
 			l.next = 0
-			if !sure {
+			err := refusal(v.state(), f)
+			switch {
+			case !claim && (err == nil || n < v.Fenced):
 				return 0, fmt.Errorf("%w: slot %d was truncated meanwhile", guard.ErrUnknown, n)
-			}
-			if err := refusal(v.state(), f); err != nil {
+			case err != nil:
 				return 0, err
 			}
 			continue
 		}
 		l.next = n + 1
 		if v.Token < f.Token || v.Cell != f.Cell {
-			err := l.mark.Claim(ctx, f)
+			err := l.mark.write(ctx, f, writing{claim: true, header: func(h *header) error { h.Fenced = n; return nil }})
 			if claim && errors.Is(err, guard.ErrStale) {
 				return 0, err // a higher one claimed meanwhile
 			}
@@ -190,19 +189,18 @@ func refusal(s guard.State, f guard.Fence) error {
 }
 
 // create tries to take slot n. When it is taken by another write that f may follow, it
-// returns false and has set the slot to try next. sure is false where the answer to an
-// earlier request was lost.
-func (l *Log) create(ctx context.Context, n uint64, h header, data []byte, f guard.Fence) (created, sure bool, err error) {
+// returns false and has set the slot to try next.
+func (l *Log) create(ctx context.Context, n uint64, h header, data []byte, f guard.Fence) (bool, error) {
 	body, err := encode(h, data)
 	if err != nil {
-		return false, true, err
+		return false, err
 	}
-	_, sure, err = l.guard.send(ctx, l.slot(n), bytes.NewReader(body), int64(len(body)), IfAbsent())
+	_, sure, err := l.guard.send(ctx, l.slot(n), bytes.NewReader(body), int64(len(body)), IfAbsent())
 	if err == nil {
-		return true, sure, nil
+		return true, nil
 	}
 	if !refused(err) {
-		return false, sure, err
+		return false, err
 	}
 	there, _, err := l.record(ctx, n)
 	if err == nil && !sure && there.Nonce != h.Nonce {
@@ -215,19 +213,19 @@ func (l *Log) create(ctx context.Context, n uint64, h header, data []byte, f gua
 	switch {
 	case errors.Is(err, ErrNotFound) && sure:
 		l.next = 0 // truncated meanwhile: look where the end is
-		return false, sure, nil
+		return false, nil
 	case err != nil && sure:
-		return false, sure, fmt.Errorf("objguard: slot %d is taken: %w", n, err)
+		return false, fmt.Errorf("objguard: slot %d is taken: %w", n, err)
 	case err != nil:
-		return false, sure, fmt.Errorf("%w: slot %d was taken: %w", guard.ErrUnknown, n, err)
+		return false, fmt.Errorf("%w: slot %d was taken: %w", guard.ErrUnknown, n, err)
 	case there.Nonce == h.Nonce:
-		return true, sure, nil
+		return true, nil
 	}
 	if err := refusal(there.state(), f); err != nil {
-		return false, sure, err
+		return false, err
 	}
 	l.next = n + 1
-	return false, sure, nil
+	return false, nil
 }
 
 // record reads what lies in a slot.

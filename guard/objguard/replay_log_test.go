@@ -1,12 +1,14 @@
 package objguard_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/objguard"
+	"github.com/pawlproject/pawl/guard/objguard/buckettest"
 )
 
 func records(t *testing.T, l *objguard.Log) (texts []string) {
@@ -144,4 +146,61 @@ func TestATruncationIsAClaim(t *testing.T) {
 	ok(t, err)
 	_, err = a.Append(t.Context(), holder(1), []byte("late"))
 	wantStale(t, err, 2)
+}
+
+// readHook runs something before the next read.
+type readHook struct {
+	*buckettest.Memory
+	before *func()
+}
+
+func (h readHook) Get(ctx context.Context, key string) (objguard.Object, error) {
+	if do := *h.before; do != nil {
+		*h.before = nil
+		do()
+	}
+	return h.Memory.Get(ctx, key)
+}
+
+// A's record is in its slot in time. Before A reads the boundary, B claims, reads the record
+// and truncates: A must not be told that it was refused.
+func TestARecordThatWasReadIsNotRefused(t *testing.T) {
+	m, g, before := world()
+	var read func()
+	a, b := objguard.New(readHook{m, &read}, "g").Log(resource), g.Log(resource)
+	appends(t, a, 1, "a1")
+	before(func() {
+		read = func() {
+			ok(t, b.Claim(t.Context(), holder(2)))
+			wantRecords(t, b, "a1", "a2")
+			_, err := b.Truncate(t.Context(), holder(2), appends(t, b, 2, "b1"))
+			ok(t, err)
+		}
+	})
+	if _, err := a.Append(t.Context(), holder(1), []byte("a2")); !errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("the answer is %v", err)
+	}
+	_, err := a.Append(t.Context(), holder(1), []byte("a3"))
+	wantStale(t, err, 2)
+}
+
+// The same by another process of A's lease: A must not write the record again.
+func TestARecordThatAPeerTruncatedIsNotWrittenAgain(t *testing.T) {
+	m, g, before := world()
+	var read func()
+	a, peer := objguard.New(readHook{m, &read}, "g").Log(resource), g.Log(resource)
+	appends(t, a, 1, "a1")
+	before(func() {
+		read = func() {
+			wantRecords(t, peer, "a1", "a2")
+			_, err := peer.Truncate(t.Context(), holder(1), 2)
+			ok(t, err)
+		}
+	})
+	if _, err := a.Append(t.Context(), holder(1), []byte("a2")); !errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("the answer is %v", err)
+	}
+	wantRecords(t, peer)
+	appends(t, a, 1, "a3")
+	wantRecords(t, peer, "a3")
 }

@@ -58,14 +58,14 @@ func lossy(t *testing.T, s *server, kind string, n int) {
 	var wg sync.WaitGroup
 	for range workers {
 		r := &relay{over: over}
-		g := objguard.New(s3bucket.New(s.client(r), name), kind)
+		b := s3bucket.New(s.client(r), name)
 		wg.Go(func() {
 			for {
 				seed := next.Add(1)
 				if seed > int64(n) || t.Failed() || t.Context().Err() != nil {
 					return
 				}
-				p := buckettest.Play(t.Context(), g, r, kind, fmt.Sprintf("resource %d", seed), random(uint64(seed)), 2)
+				p := buckettest.Play(t.Context(), b, kind, r, kind, fmt.Sprintf("resource %d", seed), random(uint64(seed)), 2)
 				if err := p.Judge(); err != nil {
 					t.Errorf("seed %d, schedule %v: %v", seed, random(uint64(seed)), err)
 					return

@@ -145,7 +145,7 @@ func TestJudgeSeesAWrongAnswer(t *testing.T) {
 		"another error":                 errors.New("reset"),
 	} {
 		m := &Memory{}
-		p := Play(t.Context(), objguard.New(m, ""), m, "update", "r", nil, 2)
+		p := Play(t.Context(), m, "", m, "update", "r", nil, 2)
 		if err := p.Judge(); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestJudgeSeesAWrongAnswer(t *testing.T) {
 		}
 	}
 	m := &Memory{}
-	p := Play(t.Context(), objguard.New(m, ""), m, "update", "r", nil, 2)
+	p := Play(t.Context(), m, "", m, "update", "r", nil, 2)
 	p.Told["old 7"] = nil
 	if p.Judge() == nil {
 		t.Error("done and not there: not seen")

@@ -13,13 +13,14 @@ import (
 )
 
 // What happens at one write of the old holder in a [Schedule], besides the fates. All of
-// it comes before the write.
+// it but NewHolderThen comes before the write.
 const (
-	PeerWrites  = Fates + iota // another process of the same lease
-	ManyWrite                  // so often that a pointer no longer names the version before
-	NewHolder                  // claims, writes and cleans up
-	LateArrives                // the earliest write that is late
-	Happenings                 // how many there are, with the fates
+	PeerWrites    = Fates + iota // another process of the same lease
+	ManyWrite                    // so often that a pointer no longer names the version before
+	NewHolder                    // claims, writes and cleans up
+	LateArrives                  // the earliest write that is late
+	NewHolderThen                // as NewHolder, but after the write, before the old holder reads again
+	Happenings                   // how many there are, with the fates
 )
 
 // manyWrites is more than a pointer names of its ancestors.
@@ -49,7 +50,8 @@ type Played struct {
 	list     guardtest.Resource
 	kept     []string // what was truncated
 
-	own     bool // a write is the old holder's
+	own     bool   // a write is the old holder's
+	then    func() // comes before the old holder's next read
 	claimed bool
 	errs    []error
 }
@@ -57,7 +59,8 @@ type Played struct {
 // Play runs appends of an old holder to a list of a kind (see [Lists]) under a schedule.
 // Then a new holder takes over, and everything arrives that is late. The resource is one
 // that nothing was written to.
-func Play(ctx context.Context, g objguard.Guard, faults Faults, kind, resource string, s Schedule, appends int) *Played {
+func Play(ctx context.Context, b objguard.Bucket, prefix string, faults Faults, kind, resource string, s Schedule, appends int) *Played {
+	g := objguard.New(b, prefix)
 	p := &Played{Told: map[string]error{}, ctx: ctx, guard: g, resource: resource, kind: kind, list: Lists(g, nil)[kind]}
 	step := 0
 	faults.Set(func() Fate {
@@ -82,16 +85,19 @@ func Play(ctx context.Context, g objguard.Guard, faults Faults, kind, resource s
 			p.takeOver()
 		case LateArrives:
 			faults.Deliver(1)
+		case NewHolderThen:
+			p.then = p.takeOver
 		}
 		return Served
 	})
-	old := p.remembers()
+	old := p.remembers(objguard.New(reading{b, p}, prefix))
 	for range appends {
 		p.own = true
 		p.append(1, "old", old)
 		p.own = false
 	}
 	faults.Deliver(lateMax)
+	p.then = nil
 	p.takeOver()
 	faults.Deliver(lateMax)
 	faults.Set(nil)
@@ -106,8 +112,8 @@ func (p *Played) fence(t guard.Token) guard.Fence {
 }
 
 // remembers appends through one handle, which remembers what it wrote last.
-func (p *Played) remembers() func(context.Context, guard.Fence, string) error {
-	l, pointer := p.guard.Log(p.resource), p.guard.Pointer(p.resource)
+func (p *Played) remembers(g objguard.Guard) func(context.Context, guard.Fence, string) error {
+	l, pointer := g.Log(p.resource), g.Pointer(p.resource)
 	switch p.kind {
 	case "log":
 		return func(ctx context.Context, f guard.Fence, text string) error {
@@ -119,7 +125,22 @@ func (p *Played) remembers() func(context.Context, guard.Fence, string) error {
 			return pointer.Update(ctx, f, adds(text))
 		}
 	}
-	return p.list.Append
+	return Lists(g, nil)[p.kind].Append
+}
+
+// reading is the bucket as the old holder reads it.
+type reading struct {
+	objguard.Bucket
+	p *Played
+}
+
+func (r reading) Get(ctx context.Context, key string) (objguard.Object, error) {
+	if then := r.p.then; then != nil {
+		r.p.then, r.p.own = nil, false
+		then()
+		r.p.own = true
+	}
+	return r.Bucket.Get(ctx, key)
 }
 
 func (p *Played) append(t guard.Token, who string, by func(context.Context, guard.Fence, string) error) {
