@@ -170,9 +170,8 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 		l.next = n + 1
 		if v.Token < f.Token || v.Cell != f.Cell {
 			err := l.mark.write(ctx, f, writing{claim: true, header: func(h *header) error { h.Fenced = n; return nil }})
-			if claim && errors.Is(err, guard.ErrStale) {
-				return 0, err // a higher one claimed meanwhile
-			}
+			// Stale: a higher token came after. This write took effect all the same, also that
+			// of a claim: its fence has refused lower tokens since.
 			if err != nil && !errors.Is(err, guard.ErrStale) {
 				l.next = 0
 				return 0, fmt.Errorf("%w: slot %d is written, the mark was not raised: %w", guard.ErrUnknown, n, err)

@@ -204,3 +204,21 @@ func TestARecordThatAPeerTruncatedIsNotWrittenAgain(t *testing.T) {
 	appends(t, a, 1, "a3")
 	wantRecords(t, peer, "a3")
 }
+
+// B's fence has refused A. Then C claims, before B has raised the mark: B's claim took
+// effect, since nothing else explains A's refusal.
+func TestAFenceThatLandedIsNotRefused(t *testing.T) {
+	_, g, before := world()
+	appends(t, g.Log(resource), 1, "a1")
+	// B's first write is its fence, the second raises the mark.
+	before(func() {
+		before(func() {
+			_, err := g.Log(resource).Append(t.Context(), holder(1), []byte("a2"))
+			wantStale(t, err, 2)
+			ok(t, g.Log(resource).Claim(t.Context(), holder(3)))
+		})
+	})
+	ok(t, g.Log(resource).Claim(t.Context(), holder(2)))
+	_, err := g.Log(resource).Append(t.Context(), holder(2), []byte("b1"))
+	wantStale(t, err, 3)
+}
