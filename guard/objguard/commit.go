@@ -102,7 +102,7 @@ func (p *Pointer) objects() string { return p.guard.key(p.resource, "objects/") 
 
 // check refuses a fence that the pointer would refuse now.
 func (p *Pointer) check(ctx context.Context, f guard.Fence) error {
-	s, err := p.Seen(ctx)
+	s, err := p.Seen(ctx, f.Resource)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,10 @@ type Log struct {
 	of   guard.Fence
 }
 
-var _ guard.Claimer = (*Log)(nil)
+var (
+	_ guard.Claimer = (*Log)(nil)
+	_ guard.Seer    = (*Log)(nil)
+)
 
 const (
 	// slotTries is how many slots one append tries, each taken by another process of the
@@ -91,9 +94,11 @@ func (l *Log) slots() string { return l.guard.key(l.resource, "log/") }
 
 func (l *Log) slot(n uint64) string { return l.slots() + fmt.Sprintf("%020d", n) }
 
-// Seen returns the cell and the highest token of the log, the zero State when it has
-// seen none.
-func (l *Log) Seen(ctx context.Context) (guard.State, error) { return l.mark.Seen(ctx) }
+// Seen returns the cell and the highest token of the log, see [guard.Seer]; the zero State
+// when it has seen none. The resource is the log's own, any other guard.ErrMalformed.
+func (l *Log) Seen(ctx context.Context, resource string) (guard.State, error) {
+	return l.mark.Seen(ctx, resource)
+}
 
 // Claim writes a fence record, unless the last record is of this token, and raises the
 // mark to f, see [guard.Claimer]. When it returns nil no append of a lower token will be

@@ -23,7 +23,10 @@ type Pointer struct {
 	last *version      // nil: not known. Only with the turn.
 }
 
-var _ guard.Claimer = (*Pointer)(nil)
+var (
+	_ guard.Claimer = (*Pointer)(nil)
+	_ guard.Seer    = (*Pointer)(nil)
+)
 
 // Pointer returns the pointer of a resource. It sends nothing. Keep it as long as the
 // lease lasts.
@@ -70,9 +73,13 @@ func (p *Pointer) Read(ctx context.Context) ([]byte, error) {
 	return v.data, err
 }
 
-// Seen returns the cell and the highest token of this pointer, the zero State when it has
-// seen none.
-func (p *Pointer) Seen(ctx context.Context) (guard.State, error) {
+// Seen returns the cell and the highest token of this pointer, see [guard.Seer]; the zero
+// State when it has seen none. The resource is the pointer's own, any other
+// guard.ErrMalformed.
+func (p *Pointer) Seen(ctx context.Context, resource string) (guard.State, error) {
+	if resource != p.resource {
+		return guard.State{}, fmt.Errorf("%w: the mark of %q at %q", guard.ErrMalformed, resource, p.resource)
+	}
 	v, err := p.guard.read(ctx, p.key)
 	return v.state(), err
 }
