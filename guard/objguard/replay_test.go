@@ -268,3 +268,25 @@ func TestAClaimReadsThePointer(t *testing.T) {
 	ok(t, g.Claim(t.Context(), holder(2)))
 	wantStale(t, a.Claim(t.Context(), holder(1)), 2)
 }
+
+// A handle is of one resource: neither a fence nor a question of another reaches it.
+func TestAHandleIsOfOneResource(t *testing.T) {
+	_, g, _ := world()
+	other := holder(1)
+	other.Resource = "orders/8"
+	for what, h := range map[string]interface {
+		guard.Claimer
+		guard.Seer
+	}{"pointer": g.Pointer(resource), "log": g.Log(resource)} {
+		if err := h.Claim(t.Context(), other); !errors.Is(err, guard.ErrMalformed) {
+			t.Errorf("%s: claimed for another resource: %v", what, err)
+		}
+		if _, err := h.Seen(t.Context(), other.Resource); !errors.Is(err, guard.ErrMalformed) {
+			t.Errorf("%s: the mark of another resource: %v", what, err)
+		}
+		ok(t, h.Claim(t.Context(), holder(1)))
+		if s, err := h.Seen(t.Context(), resource); err != nil || s.Seen != 1 {
+			t.Errorf("%s: the mark is %+v (%v)", what, s, err)
+		}
+	}
+}

@@ -118,7 +118,9 @@ func logged(g objguard.Guard, lose func(bool)) guardtest.Resource {
 			}
 			return texts, err
 		},
-		Seen:       func(ctx context.Context, resource string) (guard.State, error) { return g.Log(resource).Seen(ctx, resource) },
+		Seen: func(ctx context.Context, resource string) (guard.State, error) {
+			return g.Log(resource).Seen(ctx, resource)
+		},
 		LoseAnswer: lose, Resolves: true, Busy: isBusy,
 	}
 }
