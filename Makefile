@@ -18,7 +18,7 @@ endif
 
 # What a user of the library compiles must also pass on these systems.
 ELSEWHERE = darwin windows
-PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/pgguard ./guard/objguard ./guard/objguard/s3bucket
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/httpguard ./guard/pgguard ./guard/objguard ./guard/objguard/s3bucket
 
 .PHONY: help
 help:

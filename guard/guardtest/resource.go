@@ -48,6 +48,11 @@ type Resource struct {
 	// SideBySide says that two operations of one holder can be open at once.
 	// It needs Begin.
 	SideBySide bool
+	// RaisesFirst says that the mark rises in a step before the operation: lower tokens
+	// are refused from then on, while operations that were let in before may still take
+	// effect, all before the first one of the new token, and before its claim returns.
+	// Operations of one token then need not take effect in the order of their checks.
+	RaisesFirst bool
 }
 
 // Open is an operation before its commit; a *sql.Tx is one.

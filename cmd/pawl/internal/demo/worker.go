@@ -24,9 +24,11 @@ type Worker struct {
 	// prefix.
 	Ledger   string
 	Database string
-	Name     string
-	Amount   int64
-	TTL      time.Duration
+	// Proxy is the URL of the guard before a ledger that is an HTTP service.
+	Proxy  string
+	Name   string
+	Amount int64
+	TTL    time.Duration
 	// Guarded: the ledger checks the fencing token.
 	Guarded bool
 	// Slow: the work between reading and writing lasts until a line is read.
@@ -115,6 +117,9 @@ func (w Worker) open(ctx context.Context) (ledger, error) {
 	}
 	if w.Database != "" {
 		return openPostgres(ctx, os.Getenv(postgresEnv), w.Database, w.Ledger)
+	}
+	if w.Proxy != "" {
+		return openHTTP(w.Ledger, w.Proxy)
 	}
 	return openSQLite(w.Ledger)
 }
