@@ -92,6 +92,10 @@ small: ## every order of events in small worlds, after bugs planted in them
 	@go run ./internal/sim/hunt -by small
 	@go run ./internal/sim/small/play
 
+.PHONY: fencing
+fencing: ## every order of events where nothing checks a token, two minutes; writes docs/fencing-without-a-fence.md
+	@time go run ./internal/fencing/generate
+
 .PHONY: planted
 planted: ## plant one bug after the other; each must be found in every way that it names
 	@go run ./internal/sim/hunt

@@ -27,7 +27,7 @@ var rooms = []room{
 	{dir: "cmd", may: []string{
 		"internal/bounds",
 		".", "internal/link", "internal/access", "internal/authority", "internal/bearer", "internal/protolimit", "internal/infile", "internal/service", "internal/cell", "internal/locktable", "internal/store", "internal/store/memstore",
-		"internal/clock", "internal/dialerr", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/internal/etcdstore",
+		"internal/clock", "internal/dialerr", "internal/fencing/table", "internal/hook", "api", "guard", "guard/*", "cmd/pawl/internal/etcdstore",
 		"cmd/pawl/internal/client", "cmd/pawl/internal/exit", "cmd/pawl/internal/flags", "cmd/pawl/internal/output",
 		"cmd/pawl/internal/rest", "cmd/pawl/internal/signals", "cmd/pawl/internal/supervise", "cmd/pawl/internal/termsafe",
 	}},
@@ -52,6 +52,9 @@ var rooms = []room{
 	{dir: "guard/objguard/probe", may: []string{"guard", "guard/objguard"}},
 	{dir: "guard/objguard/s3bucket", may: []string{"guard", "guard/objguard"}},
 	{dir: "internal/access"},
+	{dir: "internal/fencing", may: []string{"internal/fencing/table"}},
+	{dir: "internal/fencing/generate", may: []string{"internal/fencing"}},
+	{dir: "internal/fencing/table"},
 	{dir: "internal/authority", may: []string{"internal/infile", "internal/clock"}},
 	{dir: "internal/bearer", may: []string{"internal/authority", "internal/infile", "internal/clock"}},
 	{dir: "internal/bounds"},
