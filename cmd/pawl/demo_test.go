@@ -32,8 +32,14 @@ type ledgerEntry struct {
 // C33: the late write of a holder that was held up is refused by the resource. The lease
 // of a holder that rides outlives its server's death.
 func TestDemoZombie(t *testing.T) {
+	for _, resource := range []string{"sqlite", "s3"} {
+		t.Run(resource, func(t *testing.T) { demoZombie(t, resource) })
+	}
+}
+
+func demoZombie(t *testing.T, resource string) {
 	temp := t.TempDir()
-	cmd := command(t, "demo", "zombie", "--json")
+	cmd := command(t, "demo", "zombie", "--json", "--resource", resource)
 	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 	r := finish(t, cmd)
 	if r.code != 0 || r.stderr != "" {

@@ -134,6 +134,22 @@ func TestALostAnswerMustBeShown(t *testing.T) {
 	}
 }
 
+// A guard that finds out what became of an operation may say so, and nothing else.
+func TestALostAnswerIsResolvedTruthfully(t *testing.T) {
+	for f, right := range map[fault]bool{
+		none: true, resolves: true, unknownAsDone: false, unknownAsRefused: false, unknownAsOther: false, repeatsTwice: false,
+	} {
+		r := newMemory(f).resource()
+		r.Resolves = true
+		if err := lostIsUnknown(t.Context(), r); (err == nil) != right {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	if lostIsUnknown(t.Context(), newMemory(resolves).resource()) == nil {
+		t.Error("a guard that does not say that it resolves answers called one done")
+	}
+}
+
 func TestErrorMatchesOneOutcome(t *testing.T) {
 	r := Resource{Busy: func(error) bool { return true }}
 	if got := r.outcome(guard.ErrStale); got != strange {

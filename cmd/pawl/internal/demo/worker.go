@@ -20,7 +20,8 @@ const leaseName = "ledger"
 // Worker is one holder: it adds an amount to the ledger under a lease.
 type Worker struct {
 	Server string
-	// Ledger is a SQLite file or, where a Database is named, a table in it.
+	// Ledger is a SQLite file or, where a Database is named, a table in it; in a bucket a
+	// prefix.
 	Ledger   string
 	Database string
 	// Proxy is the URL of the guard before a ledger that is an HTTP service.
@@ -111,6 +112,9 @@ func (w Worker) work(ctx context.Context, goOn <-chan struct{}, report func(step
 }
 
 func (w Worker) open(ctx context.Context) (ledger, error) {
+	if at := workersBucket(); at != "" {
+		return openBucket(ctx, at, w.Ledger)
+	}
 	if w.Database != "" {
 		return openPostgres(ctx, os.Getenv(postgresEnv), w.Database, w.Ledger)
 	}

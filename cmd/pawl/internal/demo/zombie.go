@@ -24,6 +24,9 @@ type Options struct {
 	Postgres string
 	// HTTP has the ledgers in a service behind "pawl guard proxy". Not with Postgres.
 	HTTP bool
+	// Bucket is where the ledgers lie instead: the DSN of a part of a bucket, or "s3" for
+	// a store of the demo's own in memory; empty: not in a bucket.
+	Bucket string
 }
 
 // limit bounds the whole demo.
@@ -55,6 +58,10 @@ func Zombie(ctx context.Context, o Options) (err error) {
 		}
 	case o.HTTP:
 		if at, err = makeHTTP(ctx, folder); err != nil {
+			return err
+		}
+	case o.Bucket != "":
+		if at, err = makeBucket(ctx, o.Bucket); err != nil {
 			return err
 		}
 	}
