@@ -47,6 +47,7 @@ var rooms = []room{
 	{dir: "cmd/pawl/internal/termsafe"},
 	{dir: "guard"},
 	{dir: "guard/guardtest", may: []string{"guard"}, aid: true},
+	{dir: "guard/objguard/azurebucket", may: []string{"guard", "guard/objguard"}},
 	{dir: "guard/objguard/buckettest", may: []string{"guard", "guard/guardtest", "guard/objguard"}, aid: true},
 	{dir: "guard/objguard/gcsbucket", may: []string{"guard", "guard/objguard"}},
 	{dir: "guard/objguard/probe", may: []string{"guard", "guard/objguard"}},

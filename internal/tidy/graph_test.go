@@ -22,6 +22,7 @@ var users = []struct {
 	{name: "guard", module: "guard", imports: modulePath + "/guard"},
 	{name: "sqlguard", module: "guard", imports: modulePath + "/guard/sqlguard"},
 	{name: "objguard", module: "guard", imports: modulePath + "/guard/objguard"},
+	{name: "azurebucket", module: "guard/objguard/azurebucket", with: []string{"guard"}, imports: modulePath + "/guard/objguard/azurebucket"},
 	{name: "s3bucket", module: "guard/objguard/s3bucket", with: []string{"guard"}, imports: modulePath + "/guard/objguard/s3bucket"},
 	{name: "pgguard", module: "guard/pgguard", with: []string{"guard"}, imports: modulePath + "/guard/pgguard"},
 }

@@ -15,6 +15,10 @@ var requirements = map[string][]string{
 	},
 	"guard":         nil,
 	"guard/pgguard": {modulePath + "/guard", "github.com/jackc/pgx/v5"},
+	"guard/objguard/azurebucket": {
+		modulePath + "/guard",
+		"github.com/Azure/azure-sdk-for-go/sdk/azcore", "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob",
+	},
 	"guard/objguard/s3bucket": {
 		modulePath + "/guard",
 		"github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/service/s3", "github.com/aws/smithy-go",

@@ -182,6 +182,7 @@ var unexported = map[string]string{
 	"guardproxy.idleMax":         "cmd/pawl/internal/guardproxy/run.go",
 	"guardproxy.stateMax":        "cmd/pawl/internal/guardproxy/state.go",
 	"sqlguard.installMax":        "guard/sqlguard/guard.go",
+	"azurebucket.pagesMax":       "guard/objguard/azurebucket/bucket.go",
 	"objguard.DataMax":           "guard/objguard/body.go",
 	"objguard.headerMax":         "guard/objguard/body.go",
 	"objguard.ancestorsKept":     "guard/objguard/body.go",
