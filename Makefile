@@ -18,7 +18,7 @@ endif
 
 # What a user of the library compiles must also pass on these systems.
 ELSEWHERE = darwin windows
-PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/httpguard ./guard/pgguard ./guard/objguard ./guard/objguard/s3bucket
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/httpguard ./guard/pgguard ./guard/objguard ./guard/objguard/azurebucket ./guard/objguard/s3bucket
 
 .PHONY: help
 help:
@@ -168,7 +168,7 @@ clean: ## remove what was built here
 # the very protobuf that the generated code is compiled with.
 .PHONY: pinned
 pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount \
-	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18 .bin/versitygw-1.7 .bin/versitygw-1.8 .bin/fake-gcs-server
+	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18 .bin/versitygw-1.7 .bin/versitygw-1.8 .bin/fake-gcs-server .bin/azurite
 
 .bin/buf: PKG = github.com/bufbuild/buf/cmd/buf
 .bin/protoc-gen-go-grpc: PKG = google.golang.org/grpc/cmd/protoc-gen-go-grpc
@@ -201,6 +201,11 @@ pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/st
 .bin/fake-gcs-server: tools/fakegcs/go.mod
 	@echo "building $@ (pinned in $<)"
 	@cd $(<D) && GOWORK=off go build -o ../../$@ github.com/fsouza/fake-gcs-server
+
+# An emulator of Azure Blob Storage, for Node.
+.bin/azurite: tools/azurite/package-lock.json
+	@echo "fetching $@ (pinned in $<)"
+	@scripts/azurite $@
 
 # The newest PostgreSQL, for the guard; where there is none for the machine its tests
 # skip.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -33,32 +34,43 @@ const (
 // repeats their writes, and asks whether anything was accepted that is stale, or told
 // that is not true.
 func TestLossySchedules(t *testing.T) {
-	n := schedulesDefault
-	if text := os.Getenv(schedulesEnv); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			t.Fatalf("%s is %q, expected a number", schedulesEnv, text)
-		}
-	}
+	n := schedules(t, schedulesDefault)
 	for kind := range buckettest.Lists(objguard.Guard{}, nil) {
-		t.Run(kind, func(t *testing.T) { lossy(t, started(t, versity), kind, n) })
+		t.Run(kind, func(t *testing.T) {
+			s := started(t, versity)
+			over := connections()
+			defer over.CloseIdleConnections()
+			name := fmt.Sprintf("bucket-%d", s.bucket.Add(1))
+			if _, err := s.client(over).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
+				t.Fatal(err)
+			}
+			lossy(t, over, func(r *relay) objguard.Bucket { return s3bucket.New(s.client(r), name) }, kind, n)
+		})
 	}
 }
 
-func lossy(t *testing.T, s *server, kind string, n int) {
-	over := connections()
-	defer over.CloseIdleConnections()
-	name := fmt.Sprintf("bucket-%d", s.bucket.Add(1))
-	if _, err := s.client(over).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
-		t.Fatal(err)
+// schedules is how many schedules are run of each kind.
+func schedules(t *testing.T, otherwise int) int {
+	text := os.Getenv(schedulesEnv)
+	if text == "" {
+		return otherwise
 	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q, expected a number", schedulesEnv, text)
+	}
+	return n
+}
+
+// lossy runs n schedules in buckets that open makes over a relay.
+func lossy(t *testing.T, over http.RoundTripper, open func(*relay) objguard.Bucket, kind string, n int) {
 	var next atomic.Int64
 	var mu sync.Mutex
 	outcomes := map[string]int{}
 	var wg sync.WaitGroup
 	for range workers {
 		r := &relay{over: over}
-		b := s3bucket.New(s.client(r), name)
+		b := open(r)
 		wg.Go(func() {
 			for {
 				seed := next.Add(1)

@@ -1,0 +1,2 @@
+// Stands for packages that azurite requires and does not use here.
+module.exports = {};
