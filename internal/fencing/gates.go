@@ -139,7 +139,7 @@ func lease() strategy {
 			}
 		},
 	}
-	return strategy{"lease", "the store's own lease (Azure Blob)", "The holder takes the blob's lease, under an id that is made from its token, and sends the id with every write: the store refuses all other writers. The blob says whose id is in place. For several blobs, one lease that all of them are written under.", g.cellsOf("lease")}
+	return strategy{"lease", "the store's own lease (Azure Blob)", "The holder takes the blob's lease, under an id that is made from its token, and sends the id with every write: the store refuses all other writers. A holder must be able to learn whose id is in place, which Azure does not tell. For several blobs, one lease that all of them are written under.", g.cellsOf("lease")}
 }
 
 // newest answers whether the lock service still has the token as its newest.

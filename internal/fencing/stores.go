@@ -27,7 +27,7 @@ var stores = []table.Store{
 	{
 		Key: "azure", Name: "Azure Blob Storage", Strategies: []string{"cas-claim", "manifest", "create-boundary", "create", "lease", "token-in-name", "etag-azure", "manifest-any", "create-gc", "deadline", "wait-out", "nothing"},
 		Do:     "As on S3 (docs/guards-objects.md). A blob lease also keeps out writers that send no condition: an infinite one, taken by changing the id in place and never by breaking it, under the same manifest.",
-		Leaves: "A lease that lapses or is broken protects nothing; deleting the container ignores it.",
+		Leaves: "A lease that lapses or is broken protects nothing; deleting the container ignores it; the store does not tell which lease id is in place.",
 	},
 	{
 		Key: "http", Name: "an HTTP API of your own", Strategies: []string{"token", "proxy", "proxy-two", "idem-op", "outbox"},
