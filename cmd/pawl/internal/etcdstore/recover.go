@@ -36,7 +36,8 @@ import (
 //	recovered/           what is to be removed: the exchange is done
 //
 // While recovering/ is there, no server starts on the folder. A recovery that was
-// interrupted is run again: it begins anew, or finishes the exchange. One that began
+// interrupted is run again: it begins anew, or finishes the exchange. One that fails
+// before the mark, for want of room for instance, leaves the folder as it was. One that began
 // anew after the exchange would take the new member for the survivor's, and remove the
 // survivor's own. So recovering/ goes by one step, with its mark.
 const (
@@ -60,7 +61,8 @@ type Recovery struct {
 	New *Embedded
 
 	opts EmbeddedOptions
-	done bool
+	// began: Build has; done: the new member was complete before.
+	began, done bool
 	// learner is the id of the survivor's member, unless it is known to have its vote.
 	learner uint64
 }
@@ -118,6 +120,7 @@ func (r *Recovery) Built() bool { return r.done }
 // Build makes the new member and copies the cell into it. The survivor's member stays
 // as it is: a copy of it is opened.
 func (r *Recovery) Build(ctx context.Context) error {
+	r.began = true
 	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
 		return fmt.Errorf("remove what an interrupted recovery left: %w", err)
 	}
@@ -396,7 +399,20 @@ func (f *folder) clearRecovered() error {
 // Kept is where the survivor's member lies after Finish.
 func (r *Recovery) Kept() string { return r.folder.path(lostMember) }
 
-// Close gives the folder back.
+// giveUp removes a new member that is not complete.
+func (r *Recovery) giveUp() error {
+	complete, err := r.folder.has(filepath.Join(recovering, built))
+	if err != nil || complete {
+		return err
+	}
+	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
+		return fmt.Errorf("remove what the recovery has built: %w", err)
+	}
+	return nil
+}
+
+// Close gives the folder back. Before Finish has marked the new member as complete, the
+// folder is then as it was.
 func (r *Recovery) Close() error {
 	var err error
 	if r.New != nil {
@@ -404,6 +420,9 @@ func (r *Recovery) Close() error {
 		r.New = nil
 	}
 	if r.folder != nil {
+		if r.began {
+			err = errors.Join(err, r.giveUp())
+		}
 		err = errors.Join(err, r.folder.unlock())
 		r.folder = nil
 	}

@@ -60,9 +60,10 @@ func recovery(t *testing.T, o EmbeddedOptions) *Recovery {
 	return r
 }
 
-// crash ends a recovery where it is. What it had not closed is closed.
+// crash ends a recovery where it is, as a kill does. What it had not closed is closed.
 func crash(t *testing.T, r *Recovery) {
 	t.Helper()
+	r.began = false
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +117,9 @@ func TestRecoveryGoesOnAfterEachStep(t *testing.T) {
 		}
 		crash(t, r)
 		formed, err := Formed(o.Dir)
+		if err != nil && strings.Contains(err.Error(), "as it was") {
+			t.Errorf("after %d steps an operator is told to remove the new member: %v", done, err)
+		}
 		exchanged := done >= steps-1
 		if formed != exchanged || errors.Is(err, store.ErrDamaged) == exchanged {
 			t.Errorf("after %d steps a server finds a member: %v, %v", done, formed, err)
@@ -151,7 +155,7 @@ func TestRecoveryBeginsAnew(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			o := survivor(t)
 			left(t, o)
-			if _, err := OpenEmbedded(t.Context(), o); !errors.Is(err, store.ErrDamaged) {
+			if _, err := OpenEmbedded(t.Context(), o); !errors.Is(err, store.ErrDamaged) || !strings.HasSuffix(err.Error(), "to go on with the member as it was") {
 				t.Fatalf("a server starts on it: %v", err)
 			}
 			r := recovery(t, o)
@@ -196,8 +200,15 @@ func TestRecoveryNeedsACell(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := recovery(t, o).Build(t.Context()); !errors.Is(err, store.ErrDamaged) {
+	r := recovery(t, o)
+	if err := r.Build(t.Context()); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("a member without a cell is recovered: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if formed, err := Formed(o.Dir); !formed || err != nil {
+		t.Errorf("after a recovery that failed the folder's member cannot start: %v, %v", formed, err)
 	}
 }
 
