@@ -63,8 +63,9 @@ type Recovery struct {
 	opts EmbeddedOptions
 	// began: Build has; done: the new member was complete before.
 	began, done bool
-	// learner is the id of the survivor's member, unless it is known to have its vote.
-	learner uint64
+	// own is the id of the survivor's member; learner, too, unless it is known to have
+	// its vote.
+	own, learner uint64
 }
 
 // OpenRecovery locks the folder of the survivor, and changes nothing in it. It returns
@@ -102,7 +103,11 @@ func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err e
 	if err != nil {
 		return nil, err
 	}
-	r.Last, r.learner = end.last, end.id
+	if end.removed {
+		// etcd makes no cluster of a member that was removed.
+		return nil, fmt.Errorf("%w: the member in %s was removed from the cluster, and cannot be recovered; expected the folder of one that was not", store.ErrDamaged, r.folder.dir)
+	}
+	r.Last, r.own, r.learner = end.last, end.id, end.id
 	slices.SortFunc(end.members, func(a, b memberShown) int { return strings.Compare(a.Name, b.Name) })
 	for _, m := range end.members {
 		r.Members = append(r.Members, Peer{Name: m.Name, URL: m.URL})
@@ -131,7 +136,7 @@ func (r *Recovery) Build(ctx context.Context) error {
 	if err := os.CopyFS(filepath.Join(source, "etcd"), os.DirFS(r.folder.path("etcd"))); err != nil {
 		return fmt.Errorf("copy the member: %w", err)
 	}
-	if err := commitAll(filepath.Join(source, "etcd", "member", "wal"), r.learner); err != nil {
+	if err := commitAll(filepath.Join(source, "etcd", "member", "wal"), r.own, r.learner); err != nil {
 		return fmt.Errorf("take up the end of the member's log: %w", err)
 	}
 	old, err := r.openSource(ctx, source)
@@ -152,10 +157,13 @@ func (r *Recovery) Build(ctx context.Context) error {
 // does not write that down each time; etcd would drop the rest, and with it what was
 // acknowledged. What was not, and takes effect by this, was an unknown write.
 //
+// A removal of the own member, which no other one is left to know of, becomes an entry
+// without effect: it would leave no voter.
+//
 // learner is a member to be given its vote behind them; 0: none. A learner that is made
 // alone without it would have no voter. Where the log has given it its vote, etcd passes
 // over this.
-func commitAll(dir string, learner uint64) error {
+func commitAll(dir string, own, learner uint64) error {
 	words := zap.NewNop()
 	snapshots, err := wal.ValidSnapshotEntries(words, dir)
 	if err != nil {
@@ -186,19 +194,45 @@ func commitAll(dir string, learner uint64) error {
 		if n := len(entries); n > 0 {
 			index, term = entries[n-1].GetIndex(), entries[n-1].GetTerm()
 		}
-		var more []*raftpb.Entry
+		more, err := withoutRemoval(entries, own)
+		if err != nil {
+			return errors.Join(err, log.Close())
+		}
 		if learner != 0 && index > 0 {
 			index++
-			if more, err = promotion(learner, index, term); err != nil {
+			votes, err := promotion(learner, index, term)
+			if err != nil {
 				return errors.Join(err, log.Close())
 			}
+			more = append(more, votes...)
 		}
 		if len(entries)+len(more) > 0 {
 			state.Commit = new(index)
-			err = log.Save(state, more)
+			if err := log.Save(state, more); err != nil {
+				return errors.Join(err, log.Close())
+			}
 		}
 	}
 	return errors.Join(err, log.Close())
+}
+
+// withoutRemoval returns what is to be written over the end of a log, from the entry on
+// that removes a member, which has no effect any more; nil: there is none.
+func withoutRemoval(entries []*raftpb.Entry, member uint64) ([]*raftpb.Entry, error) {
+	for i, e := range entries {
+		if e.GetType() != raftpb.EntryConfChange {
+			continue
+		}
+		var c raftpb.ConfChange
+		if err := proto.Unmarshal(e.GetData(), &c); err != nil {
+			return nil, err
+		}
+		if c.GetType() == raftpb.ConfChangeRemoveNode && c.GetNodeId() == member {
+			nothing := &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Index: new(e.GetIndex()), Term: new(e.GetTerm())}
+			return append([]*raftpb.Entry{nothing}, entries[i+1:]...), nil
+		}
+	}
+	return nil, nil
 }
 
 // promotion is the entry that gives a learner its vote.
