@@ -18,7 +18,7 @@ endif
 
 # What a user of the library compiles must also pass on these systems.
 ELSEWHERE = darwin windows
-PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/pgguard
+PORTABLE = . ./internal/clock ./internal/trust ./guard ./guard/sqlguard ./guard/httpguard ./guard/pgguard ./guard/objguard ./guard/objguard/s3bucket
 
 .PHONY: help
 help:
@@ -92,6 +92,10 @@ small: ## every order of events in small worlds, after bugs planted in them
 	@go run ./internal/sim/hunt -by small
 	@go run ./internal/sim/small/play
 
+.PHONY: fencing
+fencing: ## every order of events where nothing checks a token, two minutes; writes docs/fencing-without-a-fence.md
+	@time go run ./internal/fencing/generate
+
 .PHONY: planted
 planted: ## plant one bug after the other; each must be found in every way that it names
 	@go run ./internal/sim/hunt
@@ -133,6 +137,10 @@ etcd-lines: .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 ## every test on somebody'
 run-overlaps: ## pawl run under a paused server and a silent network, 20 times each
 	@set -o pipefail; go test -v -count=1 -timeout 30m -run 'RunOverlaps' ./cmd/pawl/internal/endtoend -reps 0 | grep -E 'overlaps:|^(---|ok|FAIL)|_test.go'
 
+.PHONY: schedules
+schedules: .bin/versitygw-1.8 ## 10,000 schedules of lost, late and repeated writes for each part of objguard, on a real server
+	@cd test && PAWL_SCHEDULES=$(if $(filter file,$(origin RUNS)),10000,$(RUNS)) go test -v -count=1 -timeout 2h -run LossySchedules ./objects
+
 .PHONY: outage
 outage: ## the server is down for DURATION (10m) under a hundred jobs that ride and a hundred that do not
 	@set -o pipefail; PAWL_OUTAGE=$(DURATION) go test -v -count=1 -timeout 0 -run HundredRidersLiveThroughOutage ./cmd/pawl/internal/endtoend | grep -E 'riders:|^(---|ok|FAIL)|_test.go'
@@ -160,7 +168,7 @@ clean: ## remove what was built here
 # the very protobuf that the generated code is compiled with.
 .PHONY: pinned
 pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/staticcheck .bin/testcount \
-	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18
+	.bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7 .bin/postgres-18 .bin/versitygw-1.7 .bin/versitygw-1.8 .bin/fake-gcs-server
 
 .bin/buf: PKG = github.com/bufbuild/buf/cmd/buf
 .bin/protoc-gen-go-grpc: PKG = google.golang.org/grpc/cmd/protoc-gen-go-grpc
@@ -180,6 +188,19 @@ pinned: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc .bin/gofumpt .bin/st
 .bin/etcd-3.5 .bin/etcd-3.6 .bin/etcd-3.7:
 	@echo "building $@ (pinned in $<)"
 	@cd $(<D) && GOWORK=off go build -o ../../$@ go.etcd.io/etcd/server/v3
+
+# A store that speaks S3 and keeps its conditions, and the last version of it that did
+# not, for the guard of object stores and its probe.
+.bin/versitygw-1.7: tools/versitygw17/go.mod
+.bin/versitygw-1.8: tools/versitygw18/go.mod
+.bin/versitygw-1.7 .bin/versitygw-1.8:
+	@echo "building $@ (pinned in $<)"
+	@cd $(<D) && GOWORK=off go build -o ../../$@ github.com/versity/versitygw/cmd/versitygw
+
+# A store that speaks Google Cloud Storage's API.
+.bin/fake-gcs-server: tools/fakegcs/go.mod
+	@echo "building $@ (pinned in $<)"
+	@cd $(<D) && GOWORK=off go build -o ../../$@ github.com/fsouza/fake-gcs-server
 
 # The newest PostgreSQL, for the guard; where there is none for the machine its tests
 # skip.

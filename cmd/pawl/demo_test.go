@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -31,8 +32,14 @@ type ledgerEntry struct {
 // C33: the late write of a holder that was held up is refused by the resource. The lease
 // of a holder that rides outlives its server's death.
 func TestDemoZombie(t *testing.T) {
+	for _, resource := range []string{"sqlite", "s3"} {
+		t.Run(resource, func(t *testing.T) { demoZombie(t, resource) })
+	}
+}
+
+func demoZombie(t *testing.T, resource string) {
 	temp := t.TempDir()
-	cmd := command(t, "demo", "zombie", "--json")
+	cmd := command(t, "demo", "zombie", "--json", "--resource", resource)
 	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 	r := finish(t, cmd)
 	if r.code != 0 || r.stderr != "" {
@@ -143,4 +150,21 @@ func TestDemoInterrupted(t *testing.T) {
 			return err != nil && !strings.Contains(string(ps), temp)
 		})
 	}
+}
+
+// C33: the same with a service over HTTP that checks nothing, and our proxy before it.
+func TestDemoZombieHTTP(t *testing.T) {
+	temp := t.TempDir()
+	cmd := command(t, "demo", "zombie", "--json", "--resource", "http", "--ttl", "1s")
+	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+	r := finish(t, cmd)
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, `"guard":"pawl guard proxy"`) || !strings.Contains(lines[len(lines)-1], `"ok":true`) {
+		t.Fatalf("it ended with %+v", r)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("it left %v (%v)", left, err)
+	}
+	want(t, exit.CodeUsage, "demo", "zombie", "--resource", "http", "--postgres", "host=x dbname=y")
+	want(t, exit.CodeUsage, "demo", "zombie", "--resource", "ftp")
 }

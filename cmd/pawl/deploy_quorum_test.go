@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -68,6 +70,45 @@ func examined(t *testing.T, servers []*served, args ...string) (others []string)
 		return well && !wait
 	})
 	return slices.DeleteFunc(slices.Compact(others), func(check string) bool { return check == "folder" })
+}
+
+// The commands of docs/quorum.md that try three servers on one machine do what they say:
+// a job and the next grant survive a killed server. What differs is where they listen.
+func TestThreeServersAreTried(t *testing.T) {
+	m := regexp.MustCompile("(?s)<!-- test: three -->\n```sh\n(.*?)```").FindStringSubmatch(deployed(t, "docs/quorum.md"))
+	if m == nil {
+		t.Fatal("docs/quorum.md does not say how to try it")
+	}
+	script := strings.ReplaceAll(m[1], "127.0.0.1:7${1}20", `"$(eval echo \$LINK$1)"`)
+	var links []string
+	for i := range 3 {
+		link, peer := freePort(t), freePort(t)
+		links = append(links, fmt.Sprintf("LINK%d=%s", i+1, link))
+		script = strings.ReplaceAll(script, fmt.Sprintf("127.0.0.1:7%d20", i+1), link)
+		script = strings.ReplaceAll(script, fmt.Sprintf("127.0.0.1:7%d22", i+1), peer)
+	}
+	if strings.Contains(script, "127.0.0.1:7${") || strings.Count(script, "serve 1") != 3 {
+		t.Fatalf("the script is\n%s", script)
+	}
+	cmd := command(t)
+	if err := os.Symlink(cmd.Path, filepath.Join(cmd.Dir, "pawl")); err != nil {
+		t.Fatal(err)
+	}
+	end := "\nuntil pawl doctor; do sleep 1; done\npawl ls nightly\nkill $(cat try/*.pid)\nwait\n"
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", strings.Replace(script, "sleep 30", "sleep 5", 1) + end}
+	cmd.Env = append(cmd.Env, append(links, "PATH="+cmd.Dir+":"+os.Getenv("PATH"))...)
+	// A script that hangs is killed with its servers.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	r := finish(t, cmd)
+	for _, want := range []string{"granted\n", "errors: 0, warnings: 0", "does not answer n2, n3"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if t.Failed() || r.code != 0 {
+		t.Errorf("%+v", r)
+	}
 }
 
 // The command lines of the compose file start three servers that are one cell. What

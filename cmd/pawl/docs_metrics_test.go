@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -12,8 +15,8 @@ var (
 	metricRow  = regexp.MustCompile("(?m)^\\| `pawl_[a-z_]+` \\| .*$")
 )
 
-// Docs/metrics.md has what a server with everything switched on shows, in its own words,
-// and nothing else.
+// Docs/metrics.md has what a server with everything switched on shows, and a guard's proxy,
+// in their own words, and nothing else.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
@@ -21,8 +24,17 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	documented := metricRow.FindAllString(string(text), -1)
 	code, _, shown := newFortress(t).ask("root", "GET", "/metrics", "")
+	res, err := http.Get(guardProxy(t, "http://"+closedPort(t), filepath.Join(t.TempDir(), "state.db")).metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	proxy, err := io.ReadAll(res.Body)
+	if err != nil || len(proxy) == 0 {
+		t.Fatalf("the proxy shows %d bytes (%v)", len(proxy), err)
+	}
 	var there []string
-	for _, m := range metricSaid.FindAllStringSubmatch(shown, -1) {
+	for _, m := range metricSaid.FindAllStringSubmatch(shown+string(proxy), -1) {
 		there = append(there, "| `"+m[1]+"` | "+m[3]+" | "+m[2]+" |")
 	}
 	if code != 200 || len(there) == 0 {

@@ -22,7 +22,10 @@ import (
 
 const guardHelp = `The database is named by --dsn, by a file (--dsn-file) or by $PAWL_DSN, in this
 order: postgres://USER@HOST:PORT/DATABASE, or "host=… dbname=…", is PostgreSQL,
-sqlite:PATH is a SQLite file. Others on this machine can read arguments: leave a
+sqlite:PATH is a SQLite file, http://HOST:PORT or https://… a guard over HTTP,
+s3://BUCKET/PREFIX a part of a bucket, for which credentials come from AWS's
+environment and files ("?endpoint=URL&region=NAME&path_style=true" may follow).
+Others on this machine can read arguments: leave a
 password to the file, the variable, PGPASSWORD or ~/.pgpass. It is never printed.
 
 Exit codes: 0 done, 64 invalid usage, 65 no guard is installed there, 69 the
@@ -36,13 +39,13 @@ const guardWaitDefault = 10 * time.Second
 func newGuard() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "guard",
-		Short:   "Install a database's guard, see and raise its marks",
-		Long:    "Guard is for the guards of databases, which refuse a fencing token that has been\novertaken: PostgreSQL (pgguard) and SQLite (sqlguard).",
+		Short:   "Install a guard, see and raise its marks, probe an object store",
+		Long:    "Guard is for the guards that refuse a fencing token which has been overtaken: of\nPostgreSQL (pgguard), SQLite (sqlguard), HTTP services (httpguard) and object stores\nthat speak S3 (objguard).",
 		Example: "  pawl guard ddl --dialect postgres | psql -1 -v ON_ERROR_STOP=1\n  pawl guard seen orders/7\n  pawl run orders/7 -- sh -c 'pawl guard claim orders/7 && ./settle'",
 		Args:    flags.Unknown,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newGuardDDL(), newGuardSeen(), newGuardClaim())
+	cmd.AddCommand(newGuardDDL(), newGuardSeen(), newGuardClaim(), newGuardProxy(), newGuardProbe())
 	return cmd
 }
 

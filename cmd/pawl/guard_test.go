@@ -128,6 +128,16 @@ func TestGuardRefusesInvalidFlags(t *testing.T) {
 		{"ddl", "--dialect", "postgres", "--enforce-rows", "t="},
 		{"ddl", "--dialect", "postgres", "--enforce-rows", "t=:p"},
 		{"ddl", "--dialect", "postgres", "--grant", ""},
+		{"ddl", "--dialect", "s3"},
+		{"ddl", "--dialect", "s3", "--bucket", "b"},
+		{"ddl", "--dialect", "s3", "--bucket", "s3://b", "--grant", "r"},
+		{"ddl", "--dialect", "sqlite", "--bucket", "s3://b"},
+		{"probe"},
+		{"probe", "b"},
+		{"probe", "s3://user@b/p"},
+		{"probe", "s3://b/p?endpoints=x"},
+		{"probe", "s3://b/p", "--endpoint", "127.0.0.1:1"},
+		{"probe", "s3://b/p", "--need", "luck"},
 		{"mend"},
 	} {
 		want(t, exit.CodeUsage, append([]string{"guard"}, args...)...)

@@ -161,13 +161,14 @@ func mayJoin(joiner, replaces string, all []*linkpb.Member) string {
 		}
 	}
 	start := fmt.Sprintf("on an empty folder, with the other flags as its neighbours have them:\n  pawl serve --node %s --peers %s", output.Text(name), output.Text(peers+joiner))
+	const tell = "Put the address of the new server into PAWL_SERVERS of the clients: they know no other way."
 	switch replaces {
 	case "":
-		return fmt.Sprintf("%s may join. Start it %s\n\"pawl member list\" shows it as a voter when it has caught up.", output.Text(name), start)
+		return fmt.Sprintf("%s may join. Start it %s\n\"pawl member list\" shows it as a voter when it has caught up. %s", output.Text(name), start, tell)
 	case name:
 		return fmt.Sprintf("%s may move. Stop it where it is, and start it at its new address %s", output.Text(name), start)
 	}
-	return fmt.Sprintf("%[1]s may join in the place of %[2]s. Start %[1]s %[3]s\n%[2]s is removed when %[1]s has its vote, or when %[1]s joins if %[2]s does not answer then.", output.Text(name), output.Text(replaces), start)
+	return fmt.Sprintf("%[1]s may join in the place of %[2]s. Start %[1]s %[3]s\n%[2]s is removed when %[1]s has its vote, or when %[1]s joins if %[2]s does not answer then. %[4]s", output.Text(name), output.Text(replaces), start, tell)
 }
 
 // nameURL takes NAME=URL apart; whether the URL fits the members' is the server's to
@@ -214,9 +215,13 @@ func membersBody(all []*linkpb.Member) membersList {
 func memberRows(all []*linkpb.Member) [][]string {
 	rows := [][]string{{"NAME", "URL", "ROLE", "LEADS", "ANSWERS", "APPLIED"}}
 	for _, m := range all {
+		applied := "-" // unknown
+		if m.GetApplied() > 0 {
+			applied = strconv.FormatUint(m.GetApplied(), 10)
+		}
 		rows = append(rows, []string{
 			cmp.Or(output.Text(m.GetName()), "-"), output.Text(m.GetUrl()), output.Text(m.GetRole()),
-			yesNo(m.GetLeads()), yesNo(m.GetAnswers()), strconv.FormatUint(m.GetApplied(), 10),
+			yesNo(m.GetLeads()), yesNo(m.GetAnswers()), applied,
 		})
 	}
 	return rows

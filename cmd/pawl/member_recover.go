@@ -36,7 +36,8 @@ only a guard at the resource stops it then.
 The lost members must not come back: remove their folders, and let them join on
 empty ones. The member as it was is kept in the folder, in etcd.lost.
 
-Without --yes it says what it would do, and changes nothing.
+Without --yes it says what it would do, and changes nothing. A member that is alone
+has nothing to recover: it stays as it is.
 
 Exit codes: 0 done, 64 invalid usage or --yes is missing, 65 the folder is damaged
 or holds no member, 69 the folder is in use, 1 otherwise.`,
@@ -58,6 +59,9 @@ or holds no member, 69 the folder is in use, 1 otherwise.`,
 	return cmd
 }
 
+// startIt is what to do when the member is alone.
+const startIt = `start it with the flags that it had; the others join when they are started on empty folders`
+
 func recoverMember(cmd *cobra.Command, data string, yes bool) (err error) {
 	ctx, stop := signals.Until(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -68,6 +72,12 @@ func recoverMember(cmd *cobra.Command, data string, yes bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	out := cmd.OutOrStdout()
+	if !r.Built() && len(r.Members) == 1 {
+		// A recovery that has been done is asked for again: another one would remove what
+		// the first has kept.
+		fmt.Fprintf(out, "the member in %s is alone, so nothing is to be recovered, and nothing was changed\n%s\n", output.Text(data), startIt)
+		return nil
+	}
 	if !r.Built() {
 		var names []string
 		for _, m := range r.Members {
@@ -89,6 +99,6 @@ func recoverMember(cmd *cobra.Command, data string, yes bool) (err error) {
 		fmt.Fprintf(out, "the cell %s goes on from here; %d leases have ended\n", output.Text(done.Cell), done.Broken)
 	}
 	fmt.Fprintf(out, "the member as it was is kept in %s\n", output.Text(done.Kept))
-	fmt.Fprintln(out, `start it with "pawl serve --node NAME --peers NAME=URL,..."; the others join on empty folders`)
+	fmt.Fprintln(out, startIt)
 	return nil
 }

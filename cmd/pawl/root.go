@@ -49,7 +49,7 @@ paused, cut off or given up for dead can do no harm when it comes back.`,
 	}
 	in(groupStart, newDemo(), newServe())
 	in(groupHold, newRun(), newElect(), newAcquire(), newRenew(), newRelease())
-	in(groupOperate, newLs(), newShow(), newLeader(), newBreak(), newStatus(), newDoctor(), newMember(), newLog(), newTrace(), newDrill(), newGuard())
+	in(groupOperate, newLs(), newShow(), newLeader(), newBreak(), newStatus(), newDoctor(), newMember(), newLog(), newTrace(), newDrill(), newGuard(), newExplain())
 	in(groupOther, newAuth(), newVersion())
 	root.AddCommand(newDemoWorker())
 	root.SetHelpCommandGroupID(groupOther)

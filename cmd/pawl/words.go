@@ -16,6 +16,7 @@ var otherWords = map[string][]string{
 	"ls":             {"list", "locks"},
 	"show":           {"get", "who", "info"},
 	"break":          {"steal", "kick"},
+	"explain":        {"why", "advise", "fence"},
 	"doctor":         {"check", "health", "diagnose"},
 	"serve":          {"server", "start", "daemon"},
 	"run":            {"exec", "with"},

@@ -33,13 +33,17 @@ func (o op) String() string {
 // every operation the verdict that its caller received, and leads to the list and the
 // mark that were found. An operation whose outcome is unknown may have taken effect at
 // any time after its beginning, or never; a busy one did nothing.
-func explain(ops []op, list []string, mark guard.State) error {
-	e := explainer{list: list, mark: mark, seen: map[spot]bool{}}
+//
+// With raisesFirst an operation is two decisions, the first of which raises the mark, and
+// maybe no more than that: then it came too late, was busy, or its outcome is unknown. The
+// second lets it take effect, and only while none of a higher token has.
+func explain(ops []op, list []string, mark guard.State, raisesFirst bool) error {
+	e := explainer{list: list, mark: mark, raisesFirst: raisesFirst, seen: map[spot]bool{}}
 	for _, o := range ops {
-		switch o.outcome {
-		case busy:
+		switch {
+		case o.outcome == busy && !raisesFirst:
 			continue
-		case unknown:
+		case o.outcome == busy, o.outcome == unknown:
 			o.end = math.MaxInt64
 		}
 		e.ops = append(e.ops, o)
@@ -47,7 +51,7 @@ func explain(ops []op, list []string, mark guard.State) error {
 	if len(e.ops) > 64 {
 		return errors.New("a history of more than 64 operations")
 	}
-	if e.search(0, 0, guard.State{}) {
+	if e.search(spot{}) {
 		return nil
 	}
 	slices.SortFunc(ops, func(a, b op) int { return int(a.begin - b.begin) })
@@ -60,23 +64,25 @@ func explain(ops []op, list []string, mark guard.State) error {
 }
 
 type explainer struct {
-	ops  []op
-	list []string
-	mark guard.State
-	seen map[spot]bool
+	ops         []op
+	list        []string
+	mark        guard.State
+	raisesFirst bool
+	seen        map[spot]bool
 }
 
 // spot is how far a search has come: the operations placed, how much of the
-// list they made, and the state they led to.
+// list they made, and the state they led to. With raisesFirst: the operations
+// that have raised the mark, and the highest token that has taken effect.
 type spot struct {
-	placed uint64
-	texts  int
-	state  guard.State
+	placed, raised uint64
+	texts          int
+	state          guard.State
+	done           guard.Token
 }
 
 // search reports whether the operations that are not yet placed can follow.
-func (e *explainer) search(placed uint64, texts int, s guard.State) bool {
-	at := spot{placed, texts, s}
+func (e *explainer) search(at spot) bool {
 	if e.seen[at] {
 		return false
 	}
@@ -85,34 +91,64 @@ func (e *explainer) search(placed uint64, texts int, s guard.State) bool {
 	left := false
 	first := int64(math.MaxInt64)
 	for i, o := range e.ops {
-		if placed>>i&1 == 0 {
-			left = left || o.outcome != unknown
+		if at.placed>>i&1 == 0 {
+			left = left || o.outcome != unknown && o.outcome != busy
 			first = min(first, o.end)
 		}
 	}
-	if !left && texts == len(e.list) && s.Cell == e.mark.Cell && s.Seen == e.mark.Seen {
+	if !left && at.texts == len(e.list) && at.state.Cell == e.mark.Cell && at.state.Seen == e.mark.Seen {
 		return true
 	}
 	for i, o := range e.ops {
 		// An operation that began after another ended cannot precede it.
-		if placed>>i&1 == 1 || o.begin > first {
+		if at.placed>>i&1 == 1 || o.begin > first {
 			continue
 		}
-		next, v := guard.Decide(guard.Monotonic, s, o.fence.Mark())
-		verdict := decided(v)
-		if o.outcome != verdict && (o.outcome != unknown || verdict != done) {
-			continue
+		if next, ok := e.raise(at, i); ok && e.search(next) {
+			return true
 		}
-		n := texts
-		if verdict == done && o.text != "" {
-			if n == len(e.list) || e.list[n] != o.text {
-				continue
-			}
-			n++
-		}
-		if e.search(placed|1<<i, n, next) {
+		if next, ok := e.place(at, i); ok && e.search(next) {
 			return true
 		}
 	}
 	return false
+}
+
+// raise lets an operation raise the mark and do nothing else.
+func (e *explainer) raise(at spot, i int) (spot, bool) {
+	if !e.raisesFirst || at.raised>>i&1 == 1 {
+		return at, false
+	}
+	next, v := guard.Decide(guard.Monotonic, at.state, e.ops[i].fence.Mark())
+	at.raised |= 1 << i
+	at.state = next
+	return at, decided(v) == done
+}
+
+// place lets an operation get its outcome.
+func (e *explainer) place(at spot, i int) (spot, bool) {
+	o := e.ops[i]
+	next, v := guard.Decide(guard.Monotonic, at.state, o.fence.Mark())
+	verdict := decided(v)
+	if e.raisesFirst && at.raised>>i&1 == 1 && at.done <= o.fence.Token && o.outcome != stale {
+		next, verdict = at.state, done
+	} else if e.raisesFirst && verdict == done {
+		return at, false
+	}
+	if o.outcome != verdict && (o.outcome != unknown || verdict != done) {
+		return at, false
+	}
+	at.placed |= 1 << i
+	at.state = next
+	if verdict != done {
+		return at, true
+	}
+	at.done = max(at.done, o.fence.Token)
+	if o.text != "" {
+		if at.texts == len(e.list) || e.list[at.texts] != o.text {
+			return at, false
+		}
+		at.texts++
+	}
+	return at, true
 }

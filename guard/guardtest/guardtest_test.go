@@ -99,15 +99,19 @@ func TestStepsSeeFaultsOfTheRule(t *testing.T) {
 // until it is caught, which takes few rounds on any scheduler.
 func TestHistoriesSeeARace(t *testing.T) {
 	for _, f := range []fault{checkThenAct, checksBefore} {
-		caught := false
-		for range 200 {
-			if histories(t.Context(), newMemory(f).resource()) != nil {
-				caught = true
-				break
+		for _, raisesFirst := range []bool{false, true} {
+			caught := false
+			for range 200 {
+				r := newMemory(f).resource()
+				r.RaisesFirst = raisesFirst
+				if histories(t.Context(), r) != nil {
+					caught = true
+					break
+				}
 			}
-		}
-		if !caught {
-			t.Errorf("%s: not seen in 200 runs", f)
+			if !caught {
+				t.Errorf("%s (raises first: %t): not seen in 200 runs", f, raisesFirst)
+			}
 		}
 	}
 }
@@ -127,6 +131,22 @@ func TestALostAnswerMustBeShown(t *testing.T) {
 	r.LoseAnswer = nil
 	if lostIsUnknown(t.Context(), r) == nil || offsetsOnce(t.Context(), r) == nil {
 		t.Error("a resource that cannot lose an answer passed")
+	}
+}
+
+// A guard that finds out what became of an operation may say so, and nothing else.
+func TestALostAnswerIsResolvedTruthfully(t *testing.T) {
+	for f, right := range map[fault]bool{
+		none: true, resolves: true, unknownAsDone: false, unknownAsRefused: false, unknownAsOther: false, repeatsTwice: false,
+	} {
+		r := newMemory(f).resource()
+		r.Resolves = true
+		if err := lostIsUnknown(t.Context(), r); (err == nil) != right {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	if lostIsUnknown(t.Context(), newMemory(resolves).resource()) == nil {
+		t.Error("a guard that does not say that it resolves answers called one done")
 	}
 }
 
@@ -167,8 +187,39 @@ func TestExplain(t *testing.T) {
 		{"unknown lands after a claim", []op{at(1, 2, 5, "a", unknown), at(3, 4, 6, "b", done)}, "b a", seen(6), false},
 		{"busy did nothing", []op{at(1, 2, 5, "a", busy)}, "a", seen(5), false},
 	} {
-		err := explain(c.ops, strings.Fields(c.list), c.mark)
+		err := explain(c.ops, strings.Fields(c.list), c.mark, false)
 		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		// What one decision explains two do as well.
+		if err := explain(c.ops, strings.Fields(c.list), c.mark, true); c.ok && err != nil {
+			t.Errorf("%s, raised first: %v", c.name, err)
+		}
+	}
+}
+
+// What raises the mark first may let a lower operation land after that, and no later.
+func TestExplainRaisedFirst(t *testing.T) {
+	at := func(begin, end int64, token guard.Token, text string, o outcome) op {
+		return op{fence: fence("x", token), text: text, begin: begin, end: end, outcome: o}
+	}
+	for _, c := range []struct {
+		name string
+		ops  []op
+		list string
+		seen guard.Token
+		ok   bool
+	}{
+		{"refused while the lower one lands", []op{at(1, 6, 5, "a", done), at(2, 7, 6, "", done), at(3, 4, 5, "b", stale)}, "a", 6, true},
+		{"the equal overtakes after the raise", []op{at(1, 6, 5, "a", done), at(2, 3, 4, "", stale), at(4, 5, 5, "b", done)}, "b a", 5, true},
+		{"lands after a claim's return", []op{at(1, 6, 5, "a", done), at(2, 3, 6, "", done), at(4, 5, 6, "b", done)}, "b a", 6, false},
+		{"lands below what landed", []op{at(1, 4, 6, "a", done), at(2, 3, 5, "b", done)}, "a b", 6, false},
+		{"refused by what had not begun", []op{at(1, 2, 5, "b", stale), at(3, 4, 6, "", done)}, "", 6, false},
+		{"busy has raised", []op{at(1, 2, 6, "a", busy), at(3, 4, 5, "b", stale)}, "", 6, true},
+		{"busy has landed", []op{at(1, 2, 6, "a", busy)}, "a", 6, false},
+		{"never seen, and let in", []op{at(1, 2, 6, "", done), at(3, 4, 5, "b", done)}, "b", 6, false},
+	} {
+		if err := explain(c.ops, strings.Fields(c.list), guard.State{Cell: cell, Seen: c.seen}, true); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

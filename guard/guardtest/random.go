@@ -112,7 +112,7 @@ func histories(ctx context.Context, r Resource) error {
 		if err != nil {
 			return fmt.Errorf("round %d: seen: %w", round, err)
 		}
-		if err := explain(ops, list, mark); err != nil {
+		if err := explain(ops, list, mark, r.RaisesFirst); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 		didSomething = didSomething || len(list) > 0

@@ -38,12 +38,21 @@ type Resource struct {
 	// LoseAnswer makes the answer of the next Append, Claim or Step get lost: after
 	// it took effect when landed is true, else instead of it.
 	LoseAnswer func(landed bool)
+	// Resolves says that the guard may find out what became of an operation whose answer
+	// was lost, or do it again so that it takes effect once. Such an operation may then be
+	// done, and must have taken effect, or be unknown.
+	Resolves bool
 	// Busy reports errors that mean "nothing was done and nothing was judged,
 	// repeat"; nil where there are none.
 	Busy func(error) bool
 	// SideBySide says that two operations of one holder can be open at once.
 	// It needs Begin.
 	SideBySide bool
+	// RaisesFirst says that the mark rises in a step before the operation: lower tokens
+	// are refused from then on, while operations that were let in before may still take
+	// effect, all before the first one of the new token, and before its claim returns.
+	// Operations of one token then need not take effect in the order of their checks.
+	RaisesFirst bool
 }
 
 // Open is an operation before its commit; a *sql.Tx is one.
@@ -93,7 +102,7 @@ var rules = []rule{
 	{"a lower fence is refused", nil, lowerRefused},
 	{"a claim closes the window", nil, claimCloses},
 	{"a refused operation leaves no trace", nil, refusedLeavesNothing},
-	{"a lost answer is unknown", nil, lostIsUnknown},
+	{"a lost answer is unknown", nil, lostIsUnknown}, // or resolved truthfully
 	{"only 1 to 2^53-1 are tokens", nil, tokensInBounds},
 	{"another cell is refused", nil, foreignRefused},
 	{"tokens are compared as whole numbers", nil, tokensAreNumbers},

@@ -85,6 +85,8 @@ func refusedLeavesNothing(ctx context.Context, r Resource) error {
 	return r.want(done, r.Append(ctx, fence("fresh", 1), "first"), "the lowest token after refusals")
 }
 
+// lostIsUnknown: nobody is told that an operation whose answer was lost was refused, or
+// done where it was not.
 func lostIsUnknown(ctx context.Context, r Resource) error {
 	if r.LoseAnswer == nil {
 		return errors.New("the resource offers no way to lose an answer, so nobody has seen what its guard makes of one")
@@ -96,11 +98,12 @@ func lostIsUnknown(ctx context.Context, r Resource) error {
 			return err
 		}
 		r.LoseAnswer(landed)
-		if err := r.want(unknown, r.Append(ctx, f, "lost"), "%s: append", name); err != nil {
+		took, err := r.lost(landed, r.Append(ctx, f, "lost"), name+": append")
+		if err != nil {
 			return err
 		}
 		texts := []string{"before"}
-		if landed {
+		if took {
 			texts = append(texts, "lost")
 			// What took effect has raised the mark; what did not may have.
 			if err := r.wantMark(ctx, name, 8); err != nil {
@@ -113,8 +116,12 @@ func lostIsUnknown(ctx context.Context, r Resource) error {
 
 		f = fence(name, 9)
 		r.LoseAnswer(landed)
-		err := errors.Join(
-			r.want(unknown, r.Claim(ctx, f), "%s: claim", name),
+		took, err = r.lost(landed, r.Claim(ctx, f), name+": claim")
+		if err == nil && took {
+			err = r.wantMark(ctx, name, 9)
+		}
+		err = errors.Join(
+			err,
 			r.want(done, r.Claim(ctx, f), "%s: the claim again", name),
 			r.want(done, r.Append(ctx, f, "after"), "%s: an operation afterwards", name),
 			r.wantList(ctx, name, append(texts, "after")...),
@@ -124,6 +131,15 @@ func lostIsUnknown(ctx context.Context, r Resource) error {
 		}
 	}
 	return nil
+}
+
+// lost judges the answer to an operation whose answer was lost, and returns whether the
+// operation must have taken effect.
+func (r Resource) lost(landed bool, err error, doing string) (took bool, _ error) {
+	if r.Resolves && r.outcome(err) == done {
+		return true, nil
+	}
+	return landed, r.want(unknown, err, "%s", doing)
 }
 
 func tokensInBounds(ctx context.Context, r Resource) error {

@@ -190,10 +190,6 @@ func ValidRideThrough(d time.Duration) error {
 	return nil
 }
 
-// SayClaims ends a refusal of what does not claim: how an acquire says that it does, as the
-// interfaces have it. The command line puts its own flags in its place.
-const SayClaims = "and say so in the acquire (claims)"
-
 // ValidRide tells what is wrong with an acquire of so many different names that asks for
 // a ride-through; 0: it asks for none. Only what claims may ride, since the guard alone
 // stops it. Shared leases do not fence each other, and a lease of several names could be

@@ -32,6 +32,9 @@ func (r *roster) AddMember(_ context.Context, name, _, _ string) error {
 }
 
 func (r *roster) RemoveMember(_ context.Context, name string) error {
+	if name == "away" {
+		return &service.NotNowError{Err: errors.New("no majority")}
+	}
 	i := slices.Index(r.names, name)
 	if i < 0 {
 		return errors.New("no such member")
@@ -80,6 +83,9 @@ func TestMembersAreForTheAdminOfAllNames(t *testing.T) {
 		}
 		if _, err := c.MemberRemove(root, &linkpb.MemberRemoveRequest{Name: "n9"}); status.Code(err) != codes.Aborted {
 			t.Errorf("remove what is no member: %v", err)
+		}
+		if _, err := c.MemberRemove(root, &linkpb.MemberRemoveRequest{Name: "away"}); status.Code(err) != codes.Unavailable || status.Convert(err).Message() != "no majority" {
+			t.Errorf("remove while there is no majority: %v", err)
 		}
 		if b, err := c.MemberRemove(root, &linkpb.MemberRemoveRequest{Name: "n1"}); err != nil || len(b.Members) != 1 {
 			t.Errorf("remove: %v %v", b, err)

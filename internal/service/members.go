@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pawlproject/pawl/internal/access"
 	"github.com/pawlproject/pawl/internal/cell"
@@ -28,6 +29,13 @@ const (
 	RoleLearner  = "learner"
 	RoleExpected = "expected"
 )
+
+// NotNowError is what a Roster cannot do at this moment; another server may be able to.
+type NotNowError struct{ Err error }
+
+func (e *NotNowError) Error() string { return e.Err.Error() }
+
+func (e *NotNowError) Unwrap() error { return e.Err }
 
 // Roster lists and changes the members. Its errors are for the operator.
 type Roster interface {
@@ -69,17 +77,22 @@ func (d *Service) members(ctx context.Context, r Roster, verb, detail string, ch
 		return nil, a.finish("", &cell.RefusedError{Refused: locktable.Refused{Reason: reason, Message: text}})
 	}
 	if r == nil {
-		return refuse(locktable.Invalid, "the cell's store has no members: its servers were not started with --node and --peers")
+		return refuse(locktable.Invalid, "the cell's store has no members: its servers were not started with --node and --peers; docs/quorum.md has it from one server to three")
 	}
 	if no := d.AuditRefusal(); no != nil {
 		return nil, no
 	}
 	a.record.Detail = detail
-	if err := change(ctx); err != nil {
-		return refuse(locktable.Conflict, err.Error())
+	err = change(ctx)
+	var all []Member
+	if err == nil {
+		all, err = r.Members(ctx)
 	}
-	all, err := r.Members(ctx)
-	if err != nil {
+	var notNow *NotNowError
+	switch {
+	case errors.As(err, &notNow):
+		return refuse(locktable.Unavailable, err.Error())
+	case err != nil:
 		return refuse(locktable.Conflict, err.Error())
 	}
 	if detail == "" {

@@ -21,6 +21,8 @@ var users = []struct {
 	{name: "sdk", module: ".", with: []string{"guard"}, imports: modulePath},
 	{name: "guard", module: "guard", imports: modulePath + "/guard"},
 	{name: "sqlguard", module: "guard", imports: modulePath + "/guard/sqlguard"},
+	{name: "objguard", module: "guard", imports: modulePath + "/guard/objguard"},
+	{name: "s3bucket", module: "guard/objguard/s3bucket", with: []string{"guard"}, imports: modulePath + "/guard/objguard/s3bucket"},
 	{name: "pgguard", module: "guard/pgguard", with: []string{"guard"}, imports: modulePath + "/guard/pgguard"},
 }
 

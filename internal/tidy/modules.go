@@ -15,17 +15,24 @@ var requirements = map[string][]string{
 	},
 	"guard":         nil,
 	"guard/pgguard": {modulePath + "/guard", "github.com/jackc/pgx/v5"},
-	"cmd/pawl":      {"*"},
-	"test":          {"*"},
-	"bench":         {"*"},
-	"tools":         {"*"},
-	"tools/etcd35":  {"*"},
-	"tools/etcd36":  {"*"},
-	"tools/etcd37":  {"*"},
+	"guard/objguard/s3bucket": {
+		modulePath + "/guard",
+		"github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/service/s3", "github.com/aws/smithy-go",
+	},
+	"cmd/pawl":          {"*"},
+	"test":              {"*"},
+	"bench":             {"*"},
+	"tools":             {"*"},
+	"tools/etcd35":      {"*"},
+	"tools/etcd36":      {"*"},
+	"tools/etcd37":      {"*"},
+	"tools/fakegcs":     {"*"},
+	"tools/versitygw17": {"*"},
+	"tools/versitygw18": {"*"},
 }
 
 // outsideWorkspace would raise everybody's versions.
-var outsideWorkspace = []string{"bench", "tools", "tools/etcd35", "tools/etcd36", "tools/etcd37"}
+var outsideWorkspace = []string{"bench", "tools", "tools/etcd35", "tools/etcd36", "tools/etcd37", "tools/fakegcs", "tools/versitygw17", "tools/versitygw18"}
 
 var (
 	replaceLine   = regexp.MustCompile(`(?m)^\s*replace\b`)

@@ -4,7 +4,7 @@
 //
 //	pawl demo zombie ──starts──▶ pawl serve            (embedded store)
 //	        │────────starts──▶ worker A ─┐
-//	        │────────starts──▶ worker B ─┴─▶ ledger    (SQLite, or PostgreSQL)
+//	        │────────starts──▶ worker B ─┴─▶ ledger    (SQLite, PostgreSQL, a bucket)
 //	        ├─SIGSTOP, SIGCONT─▶ A                     (acts 1 and 2)
 //	        └─SIGKILL, start again─▶ pawl serve        (act 3: A alone)
 //
@@ -15,7 +15,7 @@
 // time.
 //
 // It promises to end no process that it did not start, to leave none behind, even if
-// it is killed itself, and to remove its folder, and its database on PostgreSQL,
+// it is killed itself, and to remove its folder, its database on PostgreSQL and its objects in a bucket,
 // unless it is killed. It reports success only when all acts came out as they must:
 //
 //  1. Without the guard an update is lost.

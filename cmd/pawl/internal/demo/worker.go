@@ -20,12 +20,15 @@ const leaseName = "ledger"
 // Worker is one holder: it adds an amount to the ledger under a lease.
 type Worker struct {
 	Server string
-	// Ledger is a SQLite file or, where a Database is named, a table in it.
+	// Ledger is a SQLite file or, where a Database is named, a table in it; in a bucket a
+	// prefix.
 	Ledger   string
 	Database string
-	Name     string
-	Amount   int64
-	TTL      time.Duration
+	// Proxy is the URL of the guard before a ledger that is an HTTP service.
+	Proxy  string
+	Name   string
+	Amount int64
+	TTL    time.Duration
 	// Guarded: the ledger checks the fencing token.
 	Guarded bool
 	// Slow: the work between reading and writing lasts until a line is read.
@@ -109,8 +112,14 @@ func (w Worker) work(ctx context.Context, goOn <-chan struct{}, report func(step
 }
 
 func (w Worker) open(ctx context.Context) (ledger, error) {
+	if at := workersBucket(); at != "" {
+		return openBucket(ctx, at, w.Ledger)
+	}
 	if w.Database != "" {
 		return openPostgres(ctx, os.Getenv(postgresEnv), w.Database, w.Ledger)
+	}
+	if w.Proxy != "" {
+		return openHTTP(w.Ledger, w.Proxy)
 	}
 	return openSQLite(w.Ledger)
 }

@@ -22,6 +22,11 @@ type Options struct {
 	// Postgres is the DSN of a PostgreSQL server for the ledgers, in a database
 	// that is made and dropped; empty: they are SQLite files.
 	Postgres string
+	// HTTP has the ledgers in a service behind "pawl guard proxy". Not with Postgres.
+	HTTP bool
+	// Bucket is where the ledgers lie instead: the DSN of a part of a bucket, or "s3" for
+	// a store of the demo's own in memory; empty: not in a bucket.
+	Bucket string
 }
 
 // limit bounds the whole demo.
@@ -46,8 +51,17 @@ func Zombie(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	var at place = sqlitePlace{folder}
-	if o.Postgres != "" {
+	switch {
+	case o.Postgres != "":
 		if at, err = makePostgres(ctx, o.Postgres); err != nil {
+			return err
+		}
+	case o.HTTP:
+		if at, err = makeHTTP(ctx, folder); err != nil {
+			return err
+		}
+	case o.Bucket != "":
+		if at, err = makeBucket(ctx, o.Bucket); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,8 @@ const everywhere = "cell"
 type report struct {
 	Facts
 	found []Finding
+	// noMajority: too few members answer to decide anything.
+	noMajority bool
 }
 
 func (r *report) add(check, level, where, do, text string, a ...any) {
@@ -142,6 +144,10 @@ func (r *report) cells() {
 }
 
 func (r *report) activeServer() {
+	todo := "see why the active server does not answer; if it is down, a standby takes over within --active-ttl"
+	if r.noMajority {
+		todo = "start what a majority lacks: no standby takes over without one"
+	}
 	var active []string
 	for _, s := range r.answered() {
 		if s.Status.GetActive() {
@@ -152,7 +158,7 @@ func (r *report) activeServer() {
 	case len(active) > 1:
 		r.add("active", Warn, everywhere, "ask again: a server that lost its tenure learns it within --active-ttl", "%s say that they are active", strings.Join(active, " and "))
 	case len(active) == 0 && slices.ContainsFunc(r.answered(), func(s *Server) bool { return s.Status.GetActiveLink() != "" }):
-		r.add("active", Error, everywhere, "see why the active server does not answer; if it is down, a standby takes over within --active-ttl", "no server that answers is active")
+		r.add("active", Error, everywhere, todo, "no server that answers is active")
 	case len(active) == 0:
 		waits := "see what the servers wait for, in their logs; the store may have no majority"
 		for _, s := range r.answered() {

@@ -12,7 +12,7 @@ import (
 const (
 	// memberLag is how many entries of the log a member may be behind.
 	memberLag = 5000
-	lookAtNet = "start its server, or look at the network between them; if its machine is gone for good: pawl member replace"
+	lookAtNet = "start its server, or look at the network between them"
 )
 
 // seen is a member as all servers see it.
@@ -73,14 +73,18 @@ func nameOf(m *linkpb.Member) string {
 func (r *report) members() {
 	for _, s := range r.Servers {
 		if s.MembersFailed != "" {
-			r.add("members", Error, s.name(), "see its log for what its member waits for", "does not tell the members: %s", s.MembersFailed)
+			r.add("members", Error, s.name(), "if it waits for other servers, start them; if it stays so, see its log", "does not tell the members: %s", s.MembersFailed)
 		}
 	}
 	all, leaders := r.gather()
 	if len(all) == 0 {
 		return
 	}
-	voters, up := 0, 0
+	voters, up := votersOf(all)
+	start := lookAtNet
+	if up >= voters/2+1 {
+		start += "; if its machine is gone for good: pawl member replace" // a majority has to agree
+	}
 	for _, m := range all {
 		name := nameOf(m.Member)
 		switch m.GetRole() {
@@ -89,15 +93,10 @@ func (r *report) members() {
 			continue
 		case "learner":
 			r.add("members", Warn, name, "wait until it has caught up; if it does not, look at its log", "catches up, and has no vote yet")
-		default:
-			voters++
-			if len(m.by) > 0 {
-				up++
-			}
 		}
 		switch {
 		case len(m.by) == 0:
-			r.add("members", Error, name, lookAtNet, "does not answer %s", strings.Join(m.notBy, ", "))
+			r.add("members", Error, name, start, "does not answer %s", strings.Join(m.notBy, ", "))
 		case len(m.notBy) > 0:
 			r.add("members", Error, name, "look at the network between them, at the peers' addresses and certificates", "answers %s, and not %s", strings.Join(m.by, ", "), strings.Join(m.notBy, ", "))
 		case m.behind > memberLag:
@@ -108,6 +107,20 @@ func (r *report) members() {
 	r.leader(leaders)
 	r.majority("members", voters, up)
 	r.named(all)
+}
+
+// votersOf counts the members with a vote, and those of them that answer somebody.
+func votersOf(all []*seen) (voters, up int) {
+	for _, m := range all {
+		if role := m.GetRole(); role == "expected" || role == "learner" {
+			continue
+		}
+		voters++
+		if len(m.by) > 0 {
+			up++
+		}
+	}
+	return voters, up
 }
 
 func (r *report) leader(leaders map[string][]string) {
@@ -155,11 +168,12 @@ func (r *report) majority(of string, voters, up int) {
 	need := voters/2 + 1
 	switch {
 	case up < need:
+		r.noMajority = true
 		r.add("quorum", Error, everywhere, "start another one; if most are lost for good: docs/quorum.md has pawl member recover", "%d of %d %s answer, and %d are needed", up, voters, of, need)
 	case voters == 1:
 		r.add("quorum", Warn, everywhere, "add two more: docs/quorum.md has it from one server to three", "there is one member: its loss is that of the cell")
 	case up == need:
-		r.add("quorum", Error, everywhere, "bring one back, or replace it, before anything else is stopped", "no member is to lose: %d of %d %s answer, and all of them are needed", up, voters, of)
+		r.add("quorum", Error, everywhere, "bring one back, or replace it, before anything else is stopped", "no member may be lost: %d of %d %s answer, and all of them are needed", up, voters, of)
 	}
 	if voters%2 == 0 {
 		r.add("quorum", Warn, everywhere, "add or remove one: an even number stands the loss of no more members than the odd one below it", "there are %d %s with a vote", voters, of)

@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all is well", func(*Facts) {}, nil},
 		{"a server is down", func(f *Facts) { drop(f, 2) }, []string{
-			"error reach 127.0.0.1:3: no server answers", "error members n3: does not answer n1, n2", "error quorum cell: no member is to lose: 2 of 3",
+			"error reach 127.0.0.1:3: no server answers", "error members n3: does not answer n1, n2", "error quorum cell: no member may be lost: 2 of 3",
 		}},
 		{"two servers are down", func(f *Facts) {
 			drop(f, 1)
@@ -99,7 +99,7 @@ func TestJudge(t *testing.T) {
 			"warn members n2: is 8990 entries",
 		}},
 		{"a learner", func(f *Facts) { eachMember(f, "n3", func(m *linkpb.Member) { m.Role = "learner" }) }, []string{
-			"error quorum cell: no member is to lose", "warn members n3: catches up", "warn quorum cell: there are 2 members",
+			"error quorum cell: no member may be lost", "warn members n3: catches up", "warn quorum cell: there are 2 members",
 		}},
 		{"one that is expected", func(f *Facts) {
 			for i := range f.Servers {
@@ -178,7 +178,7 @@ func TestJudge(t *testing.T) {
 		}, nil},
 		{"an etcd of others", func(f *Facts) { external(f, "", "") }, nil},
 		{"an etcd of others with a member down", func(f *Facts) { external(f, "", "no answer in time") }, []string{
-			"error endpoints e2:2379: cannot be reached by 127.0.0.1:1: no answer in time", "error quorum cell: no member is to lose: 2 of 3 endpoints",
+			"error endpoints e2:2379: cannot be reached by 127.0.0.1:1: no answer in time", "error quorum cell: no member may be lost: 2 of 3 endpoints",
 		}},
 	}
 	for _, tt := range tests {
@@ -229,5 +229,33 @@ func TestJudgeSaysWhatItDidNotSee(t *testing.T) {
 		if slices.ContainsFunc(found, func(x Finding) bool { return x.Check == check }) {
 			t.Errorf("%s is told, and was not looked at", check)
 		}
+	}
+}
+
+// What to do fits what is possible: a member can be replaced only while a majority agrees,
+// and no standby takes over without one.
+func TestJudgeAdvisesWhatIsPossible(t *testing.T) {
+	advice := func(f Facts, check, where string) string {
+		for _, x := range Judge(f) {
+			if x.Check == check && x.Where == where {
+				return x.Do
+			}
+		}
+		return ""
+	}
+	f := three()
+	drop(&f, 0)
+	if do := advice(f, "members", "n1"); !strings.Contains(do, "pawl member replace") {
+		t.Errorf("one is lost: %q", do)
+	}
+	if do := advice(f, "active", everywhere); !strings.Contains(do, "a standby takes over") {
+		t.Errorf("the active one is lost: %q", do)
+	}
+	drop(&f, 1)
+	if do := advice(f, "members", "n1"); do == "" || strings.Contains(do, "replace") {
+		t.Errorf("two are lost: %q", do)
+	}
+	if do := advice(f, "active", everywhere); !strings.Contains(do, "no standby takes over") {
+		t.Errorf("two are lost, the active one with them: %q", do)
 	}
 }

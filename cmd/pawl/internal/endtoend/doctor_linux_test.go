@@ -86,7 +86,7 @@ func TestDoctorOnThreeServers(t *testing.T) {
 
 	n3 := q.servers[2]
 	n3.stop(syscall.SIGKILL)
-	finds(t, q.servers, 1, "error reach "+n3.link, "error members n3: does not answer n1, n2", "error quorum cell: no member is to lose: 2 of 3")
+	finds(t, q.servers, 1, "error reach "+n3.link, "error members n3: does not answer n1, n2", "error quorum cell: no member may be lost: 2 of 3")
 	n3.launch()
 	q.ready(n3)
 	finds(t, q.servers, 0)
@@ -174,5 +174,5 @@ func TestDoctorOnEtcd(t *testing.T) {
 	alarm(pb.AlarmRequest_DEACTIVATE)
 	finds(t, servers, 0)
 	c.Members[2].Kill()
-	finds(t, servers, 1, "error endpoints "+c.Members[2].Address()+": cannot be reached", "error quorum cell: no member is to lose: 2 of 3 endpoints")
+	finds(t, servers, 1, "error endpoints "+c.Members[2].Address()+": cannot be reached", "error quorum cell: no member may be lost: 2 of 3 endpoints")
 }

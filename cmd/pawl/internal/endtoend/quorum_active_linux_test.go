@@ -121,7 +121,7 @@ func TestQuorumMinorityIsSilent(t *testing.T) {
 	wholly(t)
 	q := newQuorum(t, 3)
 	q.up()
-	held := acquire(t, q.dial(60*time.Second), "held")
+	held := acquire(t, q.dial(2*time.Minute), "held")
 	left := q.active()
 	q.voters(left, "n1", "n2", "n3")
 	var gone []string
@@ -139,7 +139,7 @@ func TestQuorumMinorityIsSilent(t *testing.T) {
 	}
 	missing := "a majority of the members: 2 of 3 are needed, and no answer comes from " + strings.Join(gone, ", ")
 	testwait.Until(t, bound, "the status says what is missing", func() bool { return strings.Contains(left.want(0, "status").stdout, missing) })
-	for _, args := range []string{"ls", "acquire free", "run free -w 1s -- true", "show free"} {
+	for _, args := range []string{"ls", "acquire free", "run free -w 1s -- true", "show free", "member add n9=http://127.0.0.1:1"} {
 		contains(t, left.want(exit.CodeUnavailable, strings.Fields(args)...).stderr, "no server serves", missing, `"pawl doctor"`)
 	}
 	contains(t, left.want(1, "doctor").stdout, "waits for "+missing)

@@ -348,7 +348,7 @@ func TestQuorumMembersChange(t *testing.T) {
 	testwait.Until(t, bound, "n3 may be replaced", func() bool {
 		r := n1.pawl("member", "replace", "n3", peer)
 		if r.code == 0 {
-			contains(t, r.stdout, "n4 may join in the place of n3. Start n4 on an empty folder",
+			contains(t, r.stdout, "n4 may join in the place of n3. Start n4 on an empty folder", "PAWL_SERVERS of the clients",
 				"pawl serve --node n4 --peers "+strings.Join(q.peers[:2], ",")+","+peer, "n3 is removed when n4 has its vote")
 		}
 		return r.code == 0
@@ -364,7 +364,7 @@ func TestQuorumMembersChange(t *testing.T) {
 	if code := n3.end(); code != 65 {
 		t.Errorf("a member that was replaced: exit code %d", code)
 	}
-	contains(t, n3.said(), "was removed from the cluster", "pawl member add "+q.peers[2])
+	contains(t, n3.said(), "was removed from the cluster", "pawl member add "+q.peers[2]+", remove "+n3.data+"/etcd, and start it again")
 
 	// One that is up and works is replaced, and its server ends.
 	again := "n5=http://" + freeAddress(t)
@@ -411,6 +411,7 @@ func TestQuorumIsRecovered(t *testing.T) {
 	}
 	r := n3.want(0, "member", "recover", "--data", n3.data, "--yes")
 	contains(t, r.stdout, "the cell "+cell+" goes on", "1 leases have ended", "etcd.lost")
+	contains(t, n3.want(0, "member", "recover", "--data", n3.data, "--yes").stdout, "is alone", "nothing was changed")
 	n3.launch()
 	q.ready(n3)
 	testwait.Until(t, bound, "the holder is told", func() bool { return context.Cause(held.Context()) != nil })

@@ -83,8 +83,8 @@ func (q *Quorum) expectedNow() []expected {
 // AddMember lets a server of this name join from this address; it does so when it is
 // started on an empty folder. replaces is removed once it is a voter; empty: none is.
 func (q *Quorum) AddMember(ctx context.Context, name, at, replaces string) error {
-	if !q.begun.Load() {
-		return q.noPlace()
+	if err := q.mayChange(); err != nil {
+		return err
 	}
 	if u, err := url.Parse(at); err != nil || (u.Scheme == "https") != q.opts.TLS.On() || u.Scheme != "https" && u.Scheme != "http" || u.Port() == "" || u.Path != "" {
 		return fmt.Errorf("%s=%s: expected a URL with a port such as the members have, %s", name, at, q.peers.own().URL)
@@ -118,7 +118,7 @@ func (q *Quorum) AddMember(ctx context.Context, name, at, replaces string) error
 	}
 	err := putExpected(ctx, q.etcd, x)
 	if !errors.Is(err, etcderrors.ErrNoSpace) {
-		return err
+		return unsure(err)
 	}
 	// With a member that does not answer its alarm goes, too.
 	if replaces != "" {
@@ -150,8 +150,8 @@ func (q *Quorum) noteWhenRoom(ctx context.Context, x expected) error {
 // RemoveMember removes a member for good, or has a server that has not joined not do
 // so. It is refused where the others would be too few.
 func (q *Quorum) RemoveMember(ctx context.Context, name string) error {
-	if !q.begun.Load() {
-		return q.noPlace()
+	if err := q.mayChange(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinMax)
 	defer cancel()
@@ -165,7 +165,35 @@ func (q *Quorum) RemoveMember(ctx context.Context, name string) error {
 	if err := mayRemove(all, name); err != nil {
 		return err
 	}
-	return q.dismiss(ctx, name)
+	return unsure(q.dismiss(ctx, name))
+}
+
+// ErrNoMajority: the members cannot be changed, since no majority of them answers.
+var ErrNoMajority = errors.New("the members cannot be changed")
+
+// mayChange says why this server cannot change the members now; nil: it can.
+func (q *Quorum) mayChange() error {
+	if !q.begun.Load() {
+		return q.noPlace()
+	}
+	if what := q.Waits(); what != "" && q.etcd.Server.Leader() == 0 {
+		return fmt.Errorf("%w: this server waits for %s", ErrNoMajority, what)
+	}
+	return nil
+}
+
+// unsure says of a change that no majority took in time that it may still take effect.
+// Asked for again at another server, it could be refused although it was made: so it is
+// no ErrNoMajority.
+func unsure(err error) error {
+	for _, late := range []error{
+		context.DeadlineExceeded, etcderrors.ErrTimeout, etcderrors.ErrTimeoutDueToLeaderFail, etcderrors.ErrTimeoutDueToConnectionLost,
+	} {
+		if errors.Is(err, late) {
+			return errors.New("no majority of the members took the change in time; whether it takes effect later is unknown, and \"pawl member list\" shows it")
+		}
+	}
+	return err
 }
 
 // mayRemove says why the quorum needs a member; nil: it does not.

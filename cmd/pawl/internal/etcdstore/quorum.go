@@ -161,15 +161,15 @@ func (q *Quorum) Close() error {
 // place is the member's view of the store, once it has its place.
 type place struct{ *Quorum }
 
-// errNoPlace: the member has no place among the others yet.
-var errNoPlace = errors.New("this server's member has not joined the others yet")
+// ErrNoPlace: the member has no place among the others yet.
+var ErrNoPlace = errors.New("this server's member has not joined the others yet")
 
-// noPlace is errNoPlace with what the member waits for.
+// noPlace is ErrNoPlace with what the member waits for.
 func (q *Quorum) noPlace() error {
 	if what := q.Waits(); what != "" {
-		return fmt.Errorf("%w: it waits for %s", errNoPlace, what)
+		return fmt.Errorf("%w: it waits for %s", ErrNoPlace, what)
 	}
-	return errNoPlace
+	return ErrNoPlace
 }
 
 // bound is how long a request may take: a member that is cut off from the majority does
@@ -179,7 +179,7 @@ func (p place) bound(ctx context.Context) (context.Context, context.CancelFunc, 
 		return nil, nil, err
 	}
 	if !p.begun.Load() {
-		return nil, nil, errNoPlace
+		return nil, nil, ErrNoPlace
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Embedded.opts.ActiveTTL/3)
 	return ctx, cancel, nil
@@ -207,14 +207,14 @@ func (p place) Range(ctx context.Context, q kvlog.Query) (kvlog.Page, error) {
 
 func (p place) Compact(ctx context.Context, rev int64) error {
 	if !p.begun.Load() {
-		return errNoPlace
+		return ErrNoPlace
 	}
 	return guarded{p.Embedded}.Compact(ctx, rev)
 }
 
 func (p place) Usage(ctx context.Context) (store.Usage, error) {
 	if !p.begun.Load() {
-		return store.Usage{}, errNoPlace
+		return store.Usage{}, ErrNoPlace
 	}
 	return guarded{p.Embedded}.Usage(ctx)
 }

@@ -179,7 +179,7 @@ func (q *Quorum) refused(d founding.Decision) error {
 	again := fmt.Sprintf("to go on, let it join with an empty folder: keep a copy of %s, remove %s, and start it again", q.folder.dir, q.folder.path("etcd"))
 	switch d.Reason {
 	case founding.Removed:
-		return fmt.Errorf("%w: %s; to let it join as a new one: pawl member add %s=%s, and start it on an empty folder", store.ErrRolledBack, d.Why, name, url)
+		return fmt.Errorf("%w: %s; to let it join as a new one: pawl member add %s=%s, remove %s, and start it again", store.ErrRolledBack, d.Why, name, url, q.folder.path("etcd"))
 	case founding.Foreign:
 		return fmt.Errorf("%w: %s; expected the folder of this member, or an empty one", store.ErrRolledBack, d.Why)
 	case founding.Disagree, founding.Even, founding.Twice:

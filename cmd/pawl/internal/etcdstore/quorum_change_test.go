@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -75,5 +76,20 @@ func TestMovedJoinerIsToldHow(t *testing.T) {
 	// Nobody answers there; it is not refused any more.
 	if _, err := q.peers.letIn(t.Context(), q.etcd, joining{Name: "n2", URL: "http://127.0.0.1:2"}); !errors.Is(err, errNotNow) {
 		t.Errorf("n2 where it is expected now: %v", err)
+	}
+}
+
+// A change whose outcome is unknown is not told as refused.
+func TestChangeThatIsLateIsUnknown(t *testing.T) {
+	for _, late := range []error{context.DeadlineExceeded, etcderrors.ErrTimeout, etcderrors.ErrTimeoutDueToLeaderFail, etcderrors.ErrTimeoutDueToConnectionLost} {
+		if err := unsure(late); err == nil || errors.Is(err, ErrNoMajority) || !strings.Contains(err.Error(), "unknown") {
+			t.Errorf("%v is told as %v", late, err)
+		}
+	}
+	refused := errors.New("refused")
+	for _, other := range []error{nil, refused} {
+		if err := unsure(other); !errors.Is(err, other) {
+			t.Errorf("%v is told as %v", other, err)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // ErrDSN: no kind of database that is known here is named so. What the drivers
 // say of a name that they cannot read is not passed on: it may hold a password.
-var ErrDSN = errors.New(`expected postgres://USER@HOST:PORT/DATABASE, "host=HOST dbname=DATABASE", or sqlite:PATH`)
+var ErrDSN = errors.New(`expected postgres://USER@HOST:PORT/DATABASE, "host=HOST dbname=DATABASE", sqlite:PATH, s3://BUCKET/PREFIX, or http://HOST:PORT or https://HOST:PORT of a guard over HTTP`)
 
 // marks are the guard of an open database.
 type marks interface {
@@ -39,8 +39,12 @@ func Open(dsn, as string, wait time.Duration) (*DB, error) {
 	kind, path, _ := strings.Cut(dsn, ":")
 	keyword, _, keywords := strings.Cut(dsn, "=")
 	switch {
+	case kind == "http", kind == "https":
+		return openHTTP(dsn, wait)
 	case kind == "sqlite" && path != "":
 		return openSQLite(path, wait)
+	case kind == "s3":
+		return openS3(dsn)
 	case kind == "postgres", kind == "postgresql", keywords && !strings.ContainsAny(keyword, ":/"):
 		return openPostgres(dsn, as, wait)
 	}

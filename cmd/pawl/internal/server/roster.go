@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
@@ -27,5 +28,21 @@ func (r roster) Members(ctx context.Context) ([]service.Member, error) {
 		}
 		shown = append(shown, s)
 	}
-	return shown, err
+	return shown, notNow(err)
+}
+
+func (r roster) AddMember(ctx context.Context, name, url, replaces string) error {
+	return notNow(r.Quorum.AddMember(ctx, name, url, replaces))
+}
+
+func (r roster) RemoveMember(ctx context.Context, name string) error {
+	return notNow(r.Quorum.RemoveMember(ctx, name))
+}
+
+// notNow marks what another server may be able to do, or this one later.
+func notNow(err error) error {
+	if errors.Is(err, etcdstore.ErrNoPlace) || errors.Is(err, etcdstore.ErrNoMajority) {
+		return &service.NotNowError{Err: err}
+	}
+	return err
 }

@@ -143,12 +143,12 @@ func decideServed(self Self, peers []Peer) Decision {
 	case len(removed) > 0:
 		return Decision{
 			Do: Refuse, Reason: Removed, Of: removed,
-			Why: fmt.Sprintf("the member %s (%x) was removed from the cluster, says %s", self.Name, self.ID, list(removed)),
+			Why: fmt.Sprintf("the member %s (%x) was removed from the cluster, according to %s", self.Name, self.ID, list(removed)),
 		}
 	case len(old) > 0:
 		return Decision{
 			Do: Refuse, Reason: Old, Of: old,
-			Why: fmt.Sprintf("the member %s had acknowledged entry %d, says %s, and its folder ends with entry %d: an older copy of it, or another one", self.Name, most, list(old), self.Last),
+			Why: fmt.Sprintf("the member %s had acknowledged entry %d, according to %s, and its folder ends with entry %d: an older copy of it, or another one", self.Name, most, list(old), self.Last),
 		}
 	case len(beyond) > 0:
 		return Decision{

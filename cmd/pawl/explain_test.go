@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+)
+
+// explain runs "pawl explain" and returns its output and exit code.
+func explain(t *testing.T, args ...string) (out string, code int, message string) {
+	t.Helper()
+	var b strings.Builder
+	root := newRoot()
+	root.SetOut(&b)
+	root.SetErr(&b)
+	root.SetArgs(append([]string{"explain"}, args...))
+	code, message = exit.Of(root.Execute())
+	return b.String(), code, message
+}
+
+func TestExplainStoreSaysWhatToDoFirst(t *testing.T) {
+	out, code, _ := explain(t, "--store", "s3")
+	if code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	do, table := strings.Index(out, "Do: Use objguard"), strings.Index(out, "STRATEGY")
+	if do < 0 || table < do {
+		t.Errorf("says %q", out)
+	}
+	if strings.Contains(out, "lww") {
+		t.Errorf("names a strategy that the store does not allow: %q", out)
+	}
+}
+
+func TestExplainShowsConditionsAndSteps(t *testing.T) {
+	out, code, _ := explain(t, "--strategy", "wait-out", "--operation", "overwrite")
+	if code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, want := range []string{"safe if (2 conditions)", "Safe only if a holder cannot send after its own deadline", " 1. A sends GET x", "=> the work of A (token 1) takes effect after"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in %q", want, out)
+		}
+	}
+}
+
+func TestExplainJSONHasEveryVerdict(t *testing.T) {
+	out, code, _ := explain(t, "--json")
+	if code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	var all []struct {
+		Strategy, Operation, Verdict string
+		Condition                    *string
+		Trace                        []string
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 100 {
+		t.Errorf("%d verdicts", len(all))
+	}
+	for _, v := range all {
+		if !slices.Contains([]string{"safe", "if", "unsafe"}, v.Verdict) || v.Condition == nil || v.Trace == nil {
+			t.Errorf("%+v", v)
+		}
+		if (v.Verdict == "safe") != (len(v.Trace) == 0) || (v.Verdict == "if") != (*v.Condition != "") {
+			t.Errorf("%+v: the trace or the condition does not fit the verdict", v)
+		}
+	}
+}
+
+func TestExplainRefusesUnknownWordsAndNamesKnownOnes(t *testing.T) {
+	for _, c := range []struct{ flag, word, known string }{
+		{"--store", "tape", "s3"},
+		{"--strategy", "hope", "cas-claim"},
+		{"--operation", "rename", "overwrite"},
+		{"--operation", "", "overwrite"},
+	} {
+		_, code, message := explain(t, c.flag, c.word)
+		if code != exit.CodeUsage || !strings.Contains(message, c.known) {
+			t.Errorf("%s %q: exit code %d, %q", c.flag, c.word, code, message)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package s3bucket_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/pawlproject/pawl/guard"
+	"github.com/pawlproject/pawl/guard/objguard"
+	"github.com/pawlproject/pawl/guard/objguard/s3bucket"
+)
+
+func bucket(url string, credentials error) s3bucket.Bucket {
+	return s3bucket.New(s3.New(s3.Options{
+		BaseEndpoint: &url, UsePathStyle: true, Region: "local",
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, credentials
+		}),
+	}), "data")
+}
+
+// What a store's answer to a write means. A write is sent once, whatever the answer.
+func TestAnswersToAWrite(t *testing.T) {
+	denied := errors.New("none of the three")
+	for _, c := range []struct {
+		status int
+		code   string
+		want   error
+	}{
+		{200, "", nil},
+		{412, "PreconditionFailed", objguard.ErrPrecondition},
+		{409, "ConditionalRequestConflict", objguard.ErrConflict},
+		{409, "OperationAborted", objguard.ErrConflict},
+		{404, "NoSuchKey", objguard.ErrNotFound},
+		{404, "NoSuchBucket", denied},
+		{403, "AccessDenied", denied},
+		{400, "InvalidRequest", denied},
+		{501, "NotImplemented", denied},
+		{408, "RequestTimeout", guard.ErrUnknown},
+		{500, "InternalError", guard.ErrUnknown},
+		{503, "SlowDown", guard.ErrUnknown},
+		{504, "", guard.ErrUnknown},
+		{0, "", guard.ErrUnknown}, // the connection is cut
+	} {
+		var requests atomic.Int32
+		var sent http.Header
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			sent = r.Header
+			if c.status == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("ETag", `"tag"`)
+			w.WriteHeader(c.status)
+			if c.code != "" {
+				fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", c.code)
+			}
+		}))
+		tag, err := bucket(h.URL, nil).Put(t.Context(), "key", strings.NewReader("x"), 1, objguard.IfETag(`"old"`))
+		h.Close()
+		for _, known := range []error{objguard.ErrPrecondition, objguard.ErrConflict, objguard.ErrNotFound, guard.ErrUnknown} {
+			if errors.Is(err, known) != (known == c.want) {
+				t.Errorf("%d %s: %v", c.status, c.code, err)
+			}
+		}
+		if (err == nil) != (c.want == nil) || err == nil && tag != `"tag"` {
+			t.Errorf("%d %s: ETag %s, %v", c.status, c.code, tag, err)
+		}
+		if requests.Load() != 1 || sent.Get("If-Match") != `"old"` {
+			t.Errorf("%d %s: %d requests, headers %v", c.status, c.code, requests.Load(), sent)
+		}
+	}
+}
+
+// A write that was not sent took no effect.
+func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
+	h := httptest.NewServer(http.NotFoundHandler())
+	closed := h.URL
+	h.Close()
+	for what, b := range map[string]s3bucket.Bucket{
+		"nobody listens": bucket(closed, nil),
+		"no credentials": bucket(closed, errors.New("none")),
+	} {
+		_, err := b.Put(t.Context(), "key", strings.NewReader("x"), 1, objguard.IfAbsent())
+		if err == nil || errors.Is(err, guard.ErrUnknown) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	text, err := s3bucket.Policy("b", "p")
+	if err != nil || !json.Valid(text) {
+		t.Fatalf("%s (%v)", text, err)
+	}
+	for _, part := range []string{`"arn:aws:s3:::b/p/*"`, `"s3:if-none-match": "true"`, `"arn:aws:s3:::b/p/*/pawl=pointer"`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("%s is missing in %s", part, text)
+		}
+	}
+	if _, err := s3bucket.Policy("", ""); err == nil {
+		t.Error("no bucket passed")
+	}
+}
