@@ -165,10 +165,12 @@ func (e *explained) print(w io.Writer) error {
 	}
 	if e.whole {
 		for _, c := range e.cells() {
-			e.printCell(&b, c)
+			if e.steps || c.Verdict != "" {
+				e.printCell(&b, c)
+			}
 		}
 		if !e.steps {
-			fmt.Fprintf(&b, "%q shows what happens otherwise, in steps.\n", "pawl explain --strategy "+e.strategies[len(e.strategies)-1]+" --operation "+e.operations[0])
+			fmt.Fprintf(&b, "%q shows what happens otherwise, in steps.\n", "pawl explain --strategy NAME --operation "+e.operations[0])
 		}
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -234,6 +236,9 @@ func verdictText(c table.Cell) string {
 	case table.Safe:
 		return "safe"
 	case table.If:
+		if len(c.Lacks) == 1 {
+			return "safe if (1 condition)"
+		}
 		return fmt.Sprintf("safe if (%d conditions)", len(c.Lacks))
 	case table.Unsafe:
 		return "unsafe"

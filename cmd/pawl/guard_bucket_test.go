@@ -36,7 +36,7 @@ func bucketOf(t *testing.T, version string) (dsn string) {
 // A store that keeps its conditions is told from one that checks, then writes.
 func TestGuardProbe(t *testing.T) {
 	good := bucketOf(t, "1.8")
-	contains(t, want(t, 0, "guard", "probe", good).stdout, "objguard is safe here", "deletes keep conditions")
+	contains(t, want(t, 0, "guard", "probe", good).stdout, "objguard is safe here", "deletes keep conditions", "not kept, not needed")
 	at, endpoint, _ := strings.Cut(good, "?path_style=true&endpoint=")
 	r := want(t, 0, "guard", "probe", at, "--endpoint", endpoint, "--endpoint", endpoint, "--path-style", "--region", "us-east-1", "--json")
 	if v := read[struct {

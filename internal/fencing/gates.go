@@ -4,7 +4,7 @@ import "fmt"
 
 // nothing: requests carry no condition at all.
 func nothing() strategy {
-	return strategy{"nothing", "nothing", "The lock is all there is: requests carry no condition.", gate{}.cellsOf("nothing")}
+	return strategy{"nothing", "the lock alone", "Requests carry no condition, and nothing checks them.", gate{}.cellsOf("nothing")}
 }
 
 // token: the resource itself checks the token, atomically with the effect.
@@ -287,7 +287,7 @@ func proxies(two bool) strategy {
 		},
 	}
 	if two {
-		return strategy{"proxy-two", "a proxy that checks the token, two replicas", "As one proxy, on two machines behind a load balancer.", g.cellsOf("proxy-two")}
+		return strategy{"proxy-two", "a proxy that checks the token, two replicas", "Two proxies behind a load balancer, each of which checks the token.", g.cellsOf("proxy-two")}
 	}
 	return strategy{"proxy", "a proxy that checks the token, one instance (pawl guard proxy)", "A new token is admitted when all requests under lower ones have ended; then lower ones are refused.", g.cellsOf("proxy")}
 }
