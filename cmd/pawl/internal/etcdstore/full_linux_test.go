@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -112,11 +113,12 @@ func untilFull(data, ballast string, round int) (replayed, durable uint64, last 
 	if err := cmd.Start(); err != nil {
 		return 0, 0, "", err
 	}
-	replayed, durable, err = watch(out, func(said int) bool { return said >= 20 })
+	lines := bufio.NewScanner(out)
+	replayed, durable, err = watch(lines, func(said int) bool { return said >= 20 })
 	if err == nil {
 		err = fill(ballast)
 	}
-	_, more, err2 := watch(out, func(int) bool { return false })
+	_, more, err2 := watch(lines, func(int) bool { return false })
 	if err := errors.Join(err, err2); err != nil {
 		_ = cmd.Process.Kill()
 		return 0, 0, "", err
