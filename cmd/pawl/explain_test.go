@@ -78,6 +78,12 @@ func TestExplainStepsSayWhatMatters(t *testing.T) {
 	}
 }
 
+func TestExplainCountsOneCondition(t *testing.T) {
+	if out, _, _ := explain(t, "--strategy", "opener", "--operation", "append"); !strings.Contains(out, "safe if (1 condition)\n") {
+		t.Errorf("says %q", out)
+	}
+}
+
 func TestExplainJSONHasEveryVerdict(t *testing.T) {
 	out, code, _ := explain(t, "--json")
 	if code != 0 {
