@@ -126,8 +126,8 @@ func untilFull(data, ballast string, round int) (replayed, durable uint64, last 
 	if cmd.Wait() == nil {
 		return 0, 0, "", errors.New("the server ended as if all were well")
 	}
-	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-	return replayed, max(durable, more), lines[len(lines)-1], nil
+	ends := strings.Split(strings.TrimSpace(said.String()), "\n")
+	return replayed, max(durable, more), ends[len(ends)-1], nil
 }
 
 // fill takes all the room there is.
