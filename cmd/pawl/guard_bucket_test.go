@@ -55,6 +55,12 @@ func TestGuardProbe(t *testing.T) {
 	want(t, exit.CodeUnavailable, "guard", "probe", strings.Replace(good, "data", "none", 1))
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another")
 	want(t, exit.CodeDenied, "guard", "probe", good)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	for _, args := range [][]string{{"guard", "probe", good}, {"guard", "seen", "r", "--dsn", good}} {
+		contains(t, want(t, exit.CodeDenied, args...).stderr, "no credentials for the store", "AWS_ACCESS_KEY_ID")
+	}
 }
 
 // The marks of a bucket are seen and raised like those of a database, and claimed by run.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -93,6 +94,7 @@ func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("AWS's settings: %w", err)
 	}
+	cfg.Credentials = credentials{cfg.Credentials}
 	if cfg.Region == "" && (len(s.Endpoints) > 0 || cfg.BaseEndpoint != nil) {
 		cfg.Region = "us-east-1"
 	}
@@ -112,6 +114,24 @@ func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
 		buckets = append(buckets, client(aws.String(e)))
 	}
 	return buckets, nil
+}
+
+// credentialsMax bounds the search for credentials, which may ask services on the network.
+const credentialsMax = 10 * time.Second
+
+var errCredentials = errors.New("no credentials for the store")
+
+// credentials are those of AWS's settings, with an error that is told from a store's.
+type credentials struct{ of aws.CredentialsProvider }
+
+func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	ctx, cancel := context.WithTimeout(ctx, credentialsMax)
+	defer cancel()
+	found, err := c.of.Retrieve(ctx)
+	if err != nil {
+		return aws.Credentials{}, fmt.Errorf("%w: %w", errCredentials, err)
+	}
+	return found, nil
 }
 
 func openS3(dsn string) (*DB, error) {
@@ -137,6 +157,8 @@ func ExplainS3(err error) (code int, advice string) {
 		return exit.CodeNotAcquired, ""
 	case errors.Is(err, objguard.ErrForeignObject), errors.Is(err, objguard.ErrReset):
 		return exit.CodeData, ""
+	case errors.Is(err, errCredentials):
+		return exit.CodeDenied, "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 	case !answered, answer.HTTPStatusCode() == 0:
 		return exit.CodeUnavailable, ""
 	case answer.HTTPStatusCode() == http.StatusForbidden, answer.HTTPStatusCode() == http.StatusUnauthorized:
