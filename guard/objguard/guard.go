@@ -162,7 +162,9 @@ func (g Guard) send(ctx context.Context, key string, body io.ReadSeeker, size in
 			}
 			return "", sure, fmt.Errorf("objguard: write %s: %w", key, err)
 		}
-		etag, err = g.bucket.Put(ctx, key, body, size, c)
+		given := &lent{of: body}
+		etag, err = g.bucket.Put(ctx, key, given, size, c)
+		given.back()
 		switch {
 		case err == nil, refused(err):
 			return etag, sure, err

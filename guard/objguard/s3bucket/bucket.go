@@ -48,7 +48,10 @@ func (b Bucket) Get(ctx context.Context, key string) (objguard.Object, error) {
 	if err != nil {
 		return objguard.Object{}, read(err)
 	}
-	return objguard.Object{Body: out.Body, Size: aws.ToInt64(out.ContentLength), ETag: aws.ToString(out.ETag)}, nil
+	if out.ContentLength == nil || aws.ToString(out.ETag) == "" {
+		return objguard.Object{}, errors.Join(errors.New("s3bucket: an object without an ETag or a length"), out.Body.Close())
+	}
+	return objguard.Object{Body: out.Body, Size: *out.ContentLength, ETag: *out.ETag}, nil
 }
 
 // Put writes an object under a condition, see [objguard.Bucket].

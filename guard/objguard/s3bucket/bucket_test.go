@@ -134,6 +134,26 @@ func TestAContextThatEndsBeforeTheRequestIsNotUnknown(t *testing.T) {
 	}
 }
 
+// Without an ETag there is nothing to expect, and without a length nothing tells a body that
+// was cut.
+func TestAnObjectWithoutETagOrLengthIsNotOpened(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"no ETag": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") },
+		"no length": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", `"tag"`)
+			w.(http.Flusher).Flush()
+			fmt.Fprint(w, "x")
+		},
+	} {
+		h := httptest.NewServer(answer)
+		o, err := bucket(h.URL, nil).Get(t.Context(), "key")
+		h.Close()
+		if err == nil || errors.Is(err, objguard.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+	}
+}
+
 func TestPolicy(t *testing.T) {
 	text, err := s3bucket.Policy("b", "p")
 	if err != nil || !json.Valid(text) {
