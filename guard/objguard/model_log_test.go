@@ -36,6 +36,9 @@ type play struct {
 	claimed guard.Token // the highest of a claim that returned nil
 	told    []told
 	faults  []error
+
+	versions []landed        // of the pointer that ever were, from 1
+	named    map[string]bool // the keys that the last one names
 }
 
 // landed is a record that came into the log.
@@ -52,7 +55,6 @@ type told struct {
 	token   guard.Token
 	slot    uint64
 	err     error
-	over    bool
 	crashed bool
 }
 
@@ -84,6 +86,9 @@ func (p *play) firstLine(key string) (h struct {
 // land lets a write of an operation take effect and looks what it has done to the log.
 func (p *play) land(op int, key string, body []byte, c objguard.Condition) (string, error) {
 	tag, err := p.Memory.Put(context.Background(), key, bytes.NewReader(body), int64(len(body)), c)
+	if err == nil && key == pointerKey {
+		p.landVersion(op, body)
+	}
 	if err != nil || !strings.HasPrefix(key, logFolder) {
 		return tag, err
 	}
@@ -169,7 +174,12 @@ func (p *process) Put(_ context.Context, key string, body io.ReadSeeker, _ int64
 }
 
 func (p *process) Delete(ctx context.Context, key string) error {
-	return p.write(func() error { return p.Memory.Delete(ctx, key) })
+	return p.write(func() error {
+		if p.named[key] {
+			p.fault("%s was deleted, the pointer names it", key)
+		}
+		return p.Memory.Delete(ctx, key)
+	})
 }
 
 func (p *process) Get(ctx context.Context, key string) (objguard.Object, error) {
@@ -215,20 +225,37 @@ func someSlot(p *play) int {
 	return p.rnd.IntN(len(p.log) + 1)
 }
 
-// run does some operations of one process.
-func (p *process) run(seed uint64, token guard.Token) {
+// begin begins an operation; its text is like no other's.
+func (p *process) begin(what string, token guard.Token) (text string) {
+	p.op = 0
+	p.stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.op = len(p.told)
+	p.told = append(p.told, told{what: what, token: token})
+	return fmt.Sprintf("%s %d of %d", what, p.op, token)
+}
+
+// end notes what the operation was told, and whether the process is gone.
+func (p *process) end(slot uint64, err error) (gone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := &p.told[p.op]
+	t.slot, t.err = slot, err
+	if err == nil && t.what == "claim" {
+		p.claimed = max(p.claimed, t.token)
+	}
+	return t.crashed
+}
+
+// onLog does some operations of one process.
+func onLog(p *process, seed uint64, token guard.Token) {
 	rnd := rand.New(rand.NewPCG(seed, uint64(token)))
 	l := objguard.New(p, "g").Log(resource)
 	ctx := context.Background()
 	for range 1 + rnd.IntN(4) {
-		p.op = 0
-		p.stop()
 		what := []string{"append", "append", "append", "claim", "truncate", "read"}[rnd.IntN(6)]
-		p.mu.Lock()
-		p.op = len(p.told)
-		text := fmt.Sprintf("%s %d of %d", what, p.op, token)
-		p.told = append(p.told, told{what: what, token: token})
-		p.mu.Unlock()
+		text := p.begin(what, token)
 		var slot uint64
 		var err error
 		switch what {
@@ -249,15 +276,7 @@ func (p *process) run(seed uint64, token guard.Token) {
 		case "read":
 			_, err = p.read(l)
 		}
-		p.mu.Lock()
-		t := &p.told[p.op]
-		t.slot, t.err, t.over = slot, err, true
-		if err == nil && what == "claim" {
-			p.claimed = max(p.claimed, token)
-		}
-		gone := t.crashed
-		p.mu.Unlock()
-		if gone {
+		if p.end(slot, err) {
 			return
 		}
 	}
@@ -337,8 +356,8 @@ var writeFates = []buckettest.Fate{
 	buckettest.Served, buckettest.Served, buckettest.Twice, buckettest.Lost, buckettest.Unanswered, buckettest.Late, buckettest.Late, crash,
 }
 
-// playLog runs processes of three holders, one after another and at the same time.
-func playLog(seed uint64) *play {
+// playOf runs processes of three holders, one after another and at the same time.
+func playOf(seed uint64, run func(p *process, seed uint64, token guard.Token)) *play {
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	p := &play{Memory: &buckettest.Memory{PageMax: 1 + rnd.IntN(4)}, rnd: rnd, waiting: map[int]chan buckettest.Fate{}, told: make([]told, 1)} // operations are counted from 1
 	served := rnd.IntN(3)                                                                                                                      // some runs lose less
@@ -350,7 +369,7 @@ func playLog(seed uint64) *play {
 		pause := time.Duration(rnd.IntN(3)) * time.Second
 		wg.Go(func() {
 			time.Sleep(pause)
-			c.run(seed*100+uint64(i), token)
+			run(c, seed*100+uint64(i), token)
 		})
 	}
 	over := make(chan struct{})
@@ -406,7 +425,7 @@ func TestLogOfThreeHolders(t *testing.T) {
 	var faults []string
 	for seed := range plays {
 		synctest.Test(t, func(t *testing.T) {
-			p := playLog(seed)
+			p := playOf(seed, onLog)
 			if err := p.judge(); err != nil {
 				faults = append(faults, fmt.Sprintf("seed %d: %v", seed, err))
 			}
