@@ -98,6 +98,9 @@ func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
 	if cfg.Region == "" && (len(s.Endpoints) > 0 || cfg.BaseEndpoint != nil) {
 		cfg.Region = "us-east-1"
 	}
+	if cfg.Region == "" {
+		return nil, errors.New("no region: set AWS_REGION, or add ?region=NAME behind PREFIX")
+	}
 	client := func(endpoint *string) objguard.Bucket {
 		return s3bucket.New(s3.NewFromConfig(cfg, func(o *s3.Options) {
 			o.UsePathStyle = s.PathStyle
