@@ -140,8 +140,11 @@ func probeTable(report probe.Report) [][]string {
 	rows := [][]string{{"PROPERTY", "VERDICT", "WHAT IT MEANS"}}
 	for _, r := range report {
 		verdict, means := string(r.Verdict), r.Means
-		if r.Verdict == probe.Broken && r.Needed {
-			verdict = "FAULT"
+		if r.Verdict == probe.Broken {
+			verdict = "not kept, not needed"
+			if r.Needed {
+				verdict = "FAULT"
+			}
 		}
 		if r.Detail != "" {
 			means += " (" + output.Text(r.Detail) + ")"

@@ -417,7 +417,7 @@ func playOf(seed uint64, run func(p *process, seed uint64, token guard.Token)) *
 // Three holders, some with two processes, claim, append, truncate and read at the same time;
 // their writes are lost, late and repeated, and some crash.
 func TestLogOfThreeHolders(t *testing.T) {
-	plays := uint64(4000)
+	plays := uint64(2000)
 	if testing.Short() {
 		plays = 500
 	}

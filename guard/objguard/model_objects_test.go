@@ -104,7 +104,7 @@ func (p *play) judgePointer() error {
 // Three holders claim, update, commit and sweep at the same time; their writes are lost, late
 // and repeated, and some crash. No version names an object that is not there.
 func TestPointerOfThreeHolders(t *testing.T) {
-	plays := uint64(4000)
+	plays := uint64(2000)
 	if testing.Short() {
 		plays = 500
 	}
