@@ -368,7 +368,7 @@ func playOf(seed uint64, run func(p *process, seed uint64, token guard.Token)) *
 		token := guard.Token(1 + i%3)
 		pause := time.Duration(rnd.IntN(3)) * time.Second
 		wg.Go(func() {
-			time.Sleep(pause)
+			time.Sleep(pause) //tidy:bubble only called in bubbles
 			run(c, seed*100+uint64(i), token)
 		})
 	}
@@ -395,7 +395,7 @@ func playOf(seed uint64, run func(p *process, seed uint64, token guard.Token)) *
 		case n == 0, idle == 0 && rnd.IntN(20) == 0:
 			idle = 5
 			p.mu.Unlock()
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond) //tidy:bubble only called in bubbles
 		default:
 			idle = max(idle-1, 0)
 			i := slices.Sorted(maps.Keys(p.waiting))[rnd.IntN(n)]
