@@ -73,7 +73,7 @@ func TestGuardProbeSaysWhatToSet(t *testing.T) {
 	contains(t, want(t, exit.CodeUsage, "guard", "probe", "s3://data/here").stderr, "no region is known: set AWS_REGION")
 	contains(t, want(t, exit.CodeUsage, "guard", "seen", "r", "--dsn", "s3://data/here").stderr, "no region is known: set AWS_REGION")
 	r := want(t, exit.CodeUnavailable, "guard", "probe", "s3://data/here", "--path-style", "--endpoint", "http://"+closedPort(t))
-	contains(t, r.stderr, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+	contains(t, r.stderr, "no credentials for the store", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
 }
 
 // The marks of a bucket are seen and raised like those of a database, and claimed by run.

@@ -40,7 +40,7 @@ func (b Bucket) Get(ctx context.Context, key string) (objguard.Object, error) {
 	if err != nil {
 		return objguard.Object{}, read(err)
 	}
-	if out.ETag == nil || out.ContentLength == nil {
+	if out.ETag == nil || *out.ETag == "" || out.ContentLength == nil {
 		return objguard.Object{}, errors.Join(errors.New("azurebucket: an object without an ETag or a length"), out.Body.Close())
 	}
 	return objguard.Object{Body: out.Body, Size: *out.ContentLength, ETag: string(*out.ETag)}, nil
@@ -65,9 +65,16 @@ func (b Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, size in
 		only.IfMatch = &tag
 	}
 	once := policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
+	var resp *http.Response
+	once = policy.WithCaptureResponse(once, &resp)
 	out, err := b.client.NewBlockBlobClient(key).Upload(once, sent, &blockblob.UploadOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only},
 	})
+	// An http.Client follows some redirections of a write with a read, whose answer says
+	// nothing of the write.
+	if resp != nil && resp.Request != nil && resp.Request.Method != http.MethodPut {
+		return "", fmt.Errorf("%w: a write was redirected and became a %s", guard.ErrUnknown, resp.Request.Method)
+	}
 	if err != nil {
 		return "", written(ctx, err, sent.begun())
 	}

@@ -91,6 +91,26 @@ func TestAnswersToAWrite(t *testing.T) {
 	}
 }
 
+// A redirection turns a write into a read, whose answers are none to the write.
+func TestARedirectedWriteIsUnknown(t *testing.T) {
+	for _, status := range []int{200, 201, 404, 412} {
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut {
+				http.Redirect(w, r, "/elsewhere", http.StatusSeeOther)
+				return
+			}
+			w.Header().Set("ETag", `"tag"`)
+			w.Header().Set("x-ms-error-code", map[int]string{404: "BlobNotFound", 412: "ConditionNotMet"}[status])
+			w.WriteHeader(status)
+		}))
+		_, err := bucket(t, h.URL).Put(t.Context(), "key", strings.NewReader("x"), 1, objguard.IfAbsent())
+		h.Close()
+		if !errors.Is(err, guard.ErrUnknown) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
 // nobody is a credential that cannot be had.
 type nobody struct{}
 

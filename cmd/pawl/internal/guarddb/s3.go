@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -100,6 +101,7 @@ func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("AWS's settings: %w", err)
 	}
+	cfg.Credentials = credentials{cfg.Credentials}
 	if cfg.Region == "" {
 		if len(s.Endpoints) == 0 && cfg.BaseEndpoint == nil {
 			return nil, ErrRegion
@@ -122,6 +124,24 @@ func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
 		buckets = append(buckets, client(aws.String(e)))
 	}
 	return buckets, nil
+}
+
+// credentialsMax bounds the search for credentials, which may ask services on the network.
+const credentialsMax = 10 * time.Second
+
+var errCredentials = errors.New("no credentials for the store")
+
+// credentials are those of AWS's settings, with an error that is told from a store's.
+type credentials struct{ of aws.CredentialsProvider }
+
+func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	ctx, cancel := context.WithTimeout(ctx, credentialsMax)
+	defer cancel()
+	found, err := c.of.Retrieve(ctx)
+	if err != nil {
+		return aws.Credentials{}, fmt.Errorf("%w: %w", errCredentials, err)
+	}
+	return found, nil
 }
 
 func openS3(dsn string) (*DB, error) {
@@ -152,7 +172,7 @@ func ExplainS3(err error) (code int, advice string) {
 		return exit.CodeNotAcquired, ""
 	case errors.Is(err, objguard.ErrForeignObject), errors.Is(err, objguard.ErrReset):
 		return exit.CodeData, ""
-	case strings.Contains(err.Error(), "get credentials: "):
+	case errors.Is(err, errCredentials):
 		return exit.CodeUnavailable, "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 	case !answered, answer.HTTPStatusCode() == 0:
 		if _, ok := errors.AsType[*net.DNSError](err); ok {
