@@ -347,9 +347,7 @@ func (g *Gate) ask(ctx context.Context, s step, f guard.Fence) (apply func(*kept
 		return func(k *kept) {
 			k.state, _ = guard.Decide(guard.Monotonic, k.state, f.Mark())
 			g.counts.raised.Add(1)
-			for v := range k.flying {
-				v.cancel(ErrSuperseded)
-			}
+			k.supersede()
 		}, nil
 	default:
 		if drains != nil {
@@ -366,11 +364,22 @@ func (g *Gate) ask(ctx context.Context, s step, f guard.Fence) (apply func(*kept
 func (l *line) learn(s guard.State, admitted guard.Token, closed time.Time) {
 	l.loaded, l.state = true, s
 	if l.flying != nil {
+		// The mark may have risen by a claim whose answer was lost.
+		if s.Seen > l.admitted {
+			l.supersede()
+		}
 		return
 	}
 	l.flying, l.admitted = map[*visit]struct{}{}, admitted
 	if s.Seen != 0 {
 		l.until = closed
+	}
+}
+
+// supersede tells all that is in flight that a higher token has claimed.
+func (l *line) supersede() {
+	for v := range l.flying {
+		v.cancel(ErrSuperseded)
 	}
 }
 
