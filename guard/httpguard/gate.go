@@ -242,10 +242,12 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 				g.start(k, step, f)
 			}
 		}
-		// The marks have a bound of their own.
+		// The marks have a bound of their own, which a disk that hangs does not keep.
 		asked, enough := k.work, patience.C
 		if asked != nil {
-			changed, enough = asked.done, nil
+			t := time.NewTimer(2 * marksMax) //tidy:clock how long a request waits decides nothing
+			defer t.Stop()
+			changed, enough = asked.done, t.C
 		}
 		if k.waiters >= waitersMax {
 			return nil, &busyError{why: "too many requests wait for the resource", after: time.Second}
@@ -266,6 +268,9 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 		g.waiting--
 		if asked != nil && isClosed(asked.done) && asked.err != nil {
 			return nil, &busyError{why: "the marks do not answer", after: time.Second, err: asked.err}
+		}
+		if impatient && asked != nil {
+			return nil, &busyError{why: "the marks do not answer", after: time.Second}
 		}
 		if impatient {
 			return nil, &busyError{why: "requests under a lower token have not ended, or may not have", after: max(k.after(now()), time.Second)}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawlproject/pawl/guard"
@@ -205,6 +206,34 @@ func TestOvertakenByALostRaise(t *testing.T) {
 	}
 }
 
+// stuck are marks that do not answer, whatever the context says, until they are told to.
+type stuck struct {
+	httpguard.Memory
+	word chan struct{}
+}
+
+func (m *stuck) Claim(ctx context.Context, f guard.Fence) error {
+	<-m.word
+	return m.Memory.Claim(context.WithoutCancel(ctx), f)
+}
+
+// Marks on a disk that hangs keep nobody waiting for ever, and are asked again when they are
+// back.
+func TestMarksThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		marks := &stuck{word: make(chan struct{})}
+		gate := httpguard.NewGate(marks, httpguard.Options{Wait: time.Second})
+		begun := time.Now()
+		if err := gate.Claim(t.Context(), fence(7)); !errors.Is(err, httpguard.ErrBusy) || time.Since(begun) > time.Minute {
+			t.Errorf("while they hang: %v after %v", err, time.Since(begun))
+		}
+		close(marks.word)
+		if err := gate.Claim(t.Context(), fence(7)); err != nil {
+			t.Errorf("when they are back: %v", err)
+		}
+	})
+}
+
 // silent sends requests and tells nothing of their way.
 type silent struct{ sent atomic.Int32 }
 
@@ -261,5 +290,33 @@ func TestFenceIsForwarded(t *testing.T) {
 	res := raw(t, front.URL, "POST / HTTP/1.1\r\nHost: x\r\nConnection: Fencing-Token\r\nFencing-Token: 7;r=\"x\"\r\nContent-Length: 0\r\n\r\n")
 	if text, _ := io.ReadAll(res.Body); string(text) != `7;r="x"` {
 		t.Errorf("the upstream saw %q", text)
+	}
+}
+
+// What another guard says to the service, and the service hands on, is the service's answer:
+// it may have done something by then.
+func TestRefusalOfAnotherGuardIsAnAnswer(t *testing.T) {
+	for name, about := range map[string]string{
+		"another resource": `"resource":"other","shown":"7","seen":"9"`,
+		"another token":    `"resource":"x","shown":"3","seen":"9"`,
+		"no higher token":  `"resource":"x","shown":"7","seen":"7"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := httpguard.NewGate(&httpguard.Memory{}, httpguard.Options{})
+			front := httptest.NewServer(asProxy(t, gate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.WriteHeader(http.StatusPreconditionFailed)
+				fmt.Fprintf(w, `{"type":%q,%s}`, httpguard.TypeStale, about)
+			})))
+			defer front.Close()
+			res, err := (&http.Client{Transport: httpguard.Transport(nil, lease{fence(7), t.Context()})}).Post(front.URL, "text/plain", strings.NewReader("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), about) {
+				t.Errorf("answered %q (%v)", text, err)
+			}
+		})
 	}
 }
