@@ -20,7 +20,7 @@ import (
 	"github.com/pawlproject/pawl/guard/httpguard"
 )
 
-const stallBound = 20 * time.Second
+const stallBound = 10 * time.Second
 
 // eventually waits for what other goroutines do.
 func eventually(t *testing.T, what string, is func() bool) {
@@ -63,7 +63,7 @@ func TestStalledReaderIsCutOff(t *testing.T) {
 			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nFencing-Token: 7;r=\"x\";cell=\"test-00000000000000aa\"\r\nContent-Length: 1\r\n\r\nx")
 			<-came
 			if err := gate.Claim(t.Context(), fence(8)); err != nil {
-				t.Errorf("the claim: %v", err)
+				t.Fatalf("the claim: %v", err)
 			}
 			eventually(t, "nothing is in flight", func() bool { return gate.Stats().InFlight == 0 })
 			// The handler has ended, too.
@@ -147,7 +147,7 @@ func TestStalledSenderIsCutOff(t *testing.T) {
 			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nFencing-Token: 7;r=\"x\";cell=\"test-00000000000000aa\"\r\nContent-Length: 1000000\r\n\r\n%s", strings.Repeat("x", 80<<10))
 			eventually(t, "it was let in", func() bool { return gate.Stats().Admitted == 1 })
 			if err := gate.Claim(t.Context(), fence(8)); err != nil {
-				t.Errorf("the claim: %v", err)
+				t.Fatalf("the claim: %v", err)
 			}
 			closed := make(chan struct{})
 			go func() { front.Close(); close(closed) }()
