@@ -56,10 +56,14 @@ func Run(ctx context.Context, buckets []objguard.Bucket, prefix string, o Option
 		prefix += "/"
 	}
 	p := &prober{buckets: buckets, prefix: prefix + "pawl-probe-" + rand.Text() + "/", o: o}
-	defer func() { err = errors.Join(err, p.clean(ctx)) }()
 	if _, err := p.put(ctx, p.key("first"), "first", objguard.IfAbsent()); err != nil {
-		return nil, fmt.Errorf("probe: the first write: %w", err)
+		err = fmt.Errorf("probe: the first write: %w", err)
+		if errors.Is(err, guard.ErrUnknown) { // it may have been written
+			err = errors.Join(err, p.clean(ctx))
+		}
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, p.clean(ctx)) }()
 	for _, property := range properties {
 		fault, err := property.try(ctx, p)
 		if ctx.Err() != nil {
