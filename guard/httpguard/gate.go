@@ -242,10 +242,12 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 				g.start(k, step, f)
 			}
 		}
-		// The marks have a bound of their own.
+		// The marks have a bound of their own, which a disk that hangs does not keep.
 		asked, enough := k.work, patience.C
 		if asked != nil {
-			changed, enough = asked.done, nil
+			t := time.NewTimer(2 * marksMax) //tidy:clock how long a request waits decides nothing
+			defer t.Stop()
+			changed, enough = asked.done, t.C
 		}
 		if k.waiters >= waitersMax {
 			return nil, &busyError{why: "too many requests wait for the resource", after: time.Second}
@@ -266,6 +268,9 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 		g.waiting--
 		if asked != nil && isClosed(asked.done) && asked.err != nil {
 			return nil, &busyError{why: "the marks do not answer", after: time.Second, err: asked.err}
+		}
+		if impatient && asked != nil {
+			return nil, &busyError{why: "the marks do not answer", after: time.Second}
 		}
 		if impatient {
 			return nil, &busyError{why: "requests under a lower token have not ended, or may not have", after: max(k.after(now()), time.Second)}
@@ -347,9 +352,7 @@ func (g *Gate) ask(ctx context.Context, s step, f guard.Fence) (apply func(*kept
 		return func(k *kept) {
 			k.state, _ = guard.Decide(guard.Monotonic, k.state, f.Mark())
 			g.counts.raised.Add(1)
-			for v := range k.flying {
-				v.cancel(ErrSuperseded)
-			}
+			k.supersede()
 		}, nil
 	default:
 		if drains != nil {
@@ -366,11 +369,22 @@ func (g *Gate) ask(ctx context.Context, s step, f guard.Fence) (apply func(*kept
 func (l *line) learn(s guard.State, admitted guard.Token, closed time.Time) {
 	l.loaded, l.state = true, s
 	if l.flying != nil {
+		// The mark may have risen by a claim whose answer was lost.
+		if s.Seen > l.admitted {
+			l.supersede()
+		}
 		return
 	}
 	l.flying, l.admitted = map[*visit]struct{}{}, admitted
 	if s.Seen != 0 {
 		l.until = closed
+	}
+}
+
+// supersede tells all that is in flight that a higher token has claimed.
+func (l *line) supersede() {
+	for v := range l.flying {
+		v.cancel(ErrSuperseded)
 	}
 }
 
