@@ -218,7 +218,15 @@ func Formed(dir string) (bool, error) {
 		return false, err
 	}
 	if half {
-		return false, fmt.Errorf("%w: a recovery of %s was interrupted; run \"pawl member recover\" again", store.ErrDamaged, dir)
+		complete, err := f.has(filepath.Join(recovering, built))
+		if err != nil {
+			return false, err
+		}
+		instead := ""
+		if !complete {
+			instead = fmt.Sprintf(", or remove %s to go on with the member as it was", f.path(recovering))
+		}
+		return false, fmt.Errorf("%w: a recovery of %s was interrupted; run \"pawl member recover\" again%s", store.ErrDamaged, dir, instead)
 	}
 	switch _, err := os.Stat(f.path(forming)); {
 	case err == nil:

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -84,6 +85,8 @@ type folderEnd struct {
 	// members of the cluster as its database has them; others: its log changes more.
 	members []memberShown
 	others  bool
+	// removed: the member has applied that it was removed.
+	removed bool
 }
 
 // name is the member's as the cluster knows it; empty: it had none yet, or was alone.
@@ -105,7 +108,7 @@ func (end folderEnd) name() string {
 func readEnd(member string, words *zap.Logger) (end folderEnd, err error) {
 	be := backend.NewDefaultBackend(words, filepath.Join(member, "snap", "db"))
 	applied, _ := schema.ReadConsistentIndex(be.ReadTx())
-	members, _ := schema.NewMembershipBackend(words, be).MustReadMembersFromBackend()
+	members, removed := schema.NewMembershipBackend(words, be).MustReadMembersFromBackend()
 	if err := be.Close(); err != nil {
 		return end, fmt.Errorf("look at etcd's database: %w", err)
 	}
@@ -141,6 +144,7 @@ func readEnd(member string, words *zap.Logger) (end folderEnd, err error) {
 		return end, unread(err)
 	}
 	end.cluster, end.id, end.last = of.GetClusterID(), of.GetNodeID(), from.GetIndex()
+	end.removed = removed[types.ID(end.id)]
 	if n := len(entries); n > 0 {
 		end.last = entries[n-1].GetIndex()
 	}

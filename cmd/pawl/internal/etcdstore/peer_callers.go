@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
 )
 
 // hosts are those whose certificates may connect: of members that were removed, too, so
@@ -36,13 +38,25 @@ func (p *peering) isMembers(r *http.Request) bool {
 
 // membersOnly refuses requests from hosts of members that were removed, on open
 // connections as well. They are only told that they were.
+//
+// etcd ends a member that is told so. A server that is behind knows the host of a member
+// that was removed and has joined again, and not yet the new member: it says nothing of it.
 func (p *peering) membersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == pathMember || p.isMembers(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// etcd ends a member that gets this answer.
+		if from, err := types.IDFromString(r.Header.Get("X-Server-From")); err == nil && !p.removed(uint64(from)) {
+			http.Error(w, fmt.Sprintf("this server does not know the member %s", from), http.StatusServiceUnavailable)
+			return
+		}
 		http.Error(w, fmt.Sprintf("the member at %s was removed; to let it join again: pawl member add NAME=URL", certificateHosts(r.TLS.PeerCertificates[0])), http.StatusGone)
 	})
+}
+
+// removed reports whether a member is known to be removed.
+func (p *peering) removed(id uint64) bool {
+	e := p.etcd.Load()
+	return e != nil && isRemoved(e, id)
 }

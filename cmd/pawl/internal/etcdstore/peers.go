@@ -268,12 +268,15 @@ func (p *peering) answerMember(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	_, _ = fmt.Sscanf(asked.Get("id"), "%d", &of) // 0 where there is none
 	a := p.about(of)
-	if slices.ContainsFunc(a.Members, func(m memberShown) bool { return m.ID == of }) {
-		a.Mark, a.Twin = p.hear(of, asked.Get("visit"), asked.Get("mark"))
-	}
 	if !p.isMembers(r) {
 		a.Members, a.Leader, a.Term, a.Applied, a.Acknowledged = nil, 0, 0, 0, 0
 	}
+	// A host that is no member's any more could pass for a twin.
+	if slices.ContainsFunc(a.Members, func(m memberShown) bool { return m.ID == of }) {
+		a.Mark, a.Twin = p.hear(of, asked.Get("visit"), asked.Get("mark"))
+	}
+	// One that is kept on the way would show the process before a restart.
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(a) // the asker asks again
 }

@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -103,5 +104,24 @@ func TestHearRestart(t *testing.T) {
 	}
 	if n := len(p.heard[1].earlier); n > earlierKept {
 		t.Errorf("%d earlier visits are kept", n)
+	}
+}
+
+// A twin that is started again and again stays the later one, however often.
+func TestHearFirstAmongRestarts(t *testing.T) {
+	p := &peering{visit: "v000", heard: map[uint64]*visits{}}
+	first, _ := p.hear(1, "v100", "")
+	for i := range 2 * earlierKept {
+		visit := fmt.Sprintf("v2%02d", i)
+		mark, _ := p.hear(1, visit, "")
+		var twin bool
+		for range 2 {
+			if first, twin = p.hear(1, "v100", first); twin {
+				t.Fatalf("after %d restarts of a twin the first process is to stop", i)
+			}
+		}
+		if _, twin := p.hear(1, visit, mark); !twin {
+			t.Fatalf("after %d restarts the twin may go on", i)
+		}
 	}
 }

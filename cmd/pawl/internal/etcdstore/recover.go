@@ -36,7 +36,8 @@ import (
 //	recovered/           what is to be removed: the exchange is done
 //
 // While recovering/ is there, no server starts on the folder. A recovery that was
-// interrupted is run again: it begins anew, or finishes the exchange. One that began
+// interrupted is run again: it begins anew, or finishes the exchange. One that fails
+// before the mark, for want of room for instance, leaves the folder as it was. One that began
 // anew after the exchange would take the new member for the survivor's, and remove the
 // survivor's own. So recovering/ goes by one step, with its mark.
 const (
@@ -60,9 +61,11 @@ type Recovery struct {
 	New *Embedded
 
 	opts EmbeddedOptions
-	done bool
-	// learner is the id of the survivor's member, unless it is known to have its vote.
-	learner uint64
+	// began: Build has; done: the new member was complete before.
+	began, done bool
+	// own is the id of the survivor's member; learner, too, unless it is known to have
+	// its vote.
+	own, learner uint64
 }
 
 // OpenRecovery locks the folder of the survivor, and changes nothing in it. It returns
@@ -100,7 +103,11 @@ func OpenRecovery(ctx context.Context, opts EmbeddedOptions) (_ *Recovery, err e
 	if err != nil {
 		return nil, err
 	}
-	r.Last, r.learner = end.last, end.id
+	if end.removed {
+		// etcd makes no cluster of a member that was removed.
+		return nil, fmt.Errorf("%w: the member in %s was removed from the cluster, and cannot be recovered; expected the folder of one that was not", store.ErrDamaged, r.folder.dir)
+	}
+	r.Last, r.own, r.learner = end.last, end.id, end.id
 	slices.SortFunc(end.members, func(a, b memberShown) int { return strings.Compare(a.Name, b.Name) })
 	for _, m := range end.members {
 		r.Members = append(r.Members, Peer{Name: m.Name, URL: m.URL})
@@ -118,6 +125,7 @@ func (r *Recovery) Built() bool { return r.done }
 // Build makes the new member and copies the cell into it. The survivor's member stays
 // as it is: a copy of it is opened.
 func (r *Recovery) Build(ctx context.Context) error {
+	r.began = true
 	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
 		return fmt.Errorf("remove what an interrupted recovery left: %w", err)
 	}
@@ -128,7 +136,7 @@ func (r *Recovery) Build(ctx context.Context) error {
 	if err := os.CopyFS(filepath.Join(source, "etcd"), os.DirFS(r.folder.path("etcd"))); err != nil {
 		return fmt.Errorf("copy the member: %w", err)
 	}
-	if err := commitAll(filepath.Join(source, "etcd", "member", "wal"), r.learner); err != nil {
+	if err := commitAll(filepath.Join(source, "etcd", "member", "wal"), r.own, r.learner); err != nil {
 		return fmt.Errorf("take up the end of the member's log: %w", err)
 	}
 	old, err := r.openSource(ctx, source)
@@ -149,10 +157,13 @@ func (r *Recovery) Build(ctx context.Context) error {
 // does not write that down each time; etcd would drop the rest, and with it what was
 // acknowledged. What was not, and takes effect by this, was an unknown write.
 //
+// A removal of the own member, which no other one is left to know of, becomes an entry
+// without effect: it would leave no voter.
+//
 // learner is a member to be given its vote behind them; 0: none. A learner that is made
 // alone without it would have no voter. Where the log has given it its vote, etcd passes
 // over this.
-func commitAll(dir string, learner uint64) error {
+func commitAll(dir string, own, learner uint64) error {
 	words := zap.NewNop()
 	snapshots, err := wal.ValidSnapshotEntries(words, dir)
 	if err != nil {
@@ -183,19 +194,45 @@ func commitAll(dir string, learner uint64) error {
 		if n := len(entries); n > 0 {
 			index, term = entries[n-1].GetIndex(), entries[n-1].GetTerm()
 		}
-		var more []*raftpb.Entry
+		more, err := withoutRemoval(entries, own)
+		if err != nil {
+			return errors.Join(err, log.Close())
+		}
 		if learner != 0 && index > 0 {
 			index++
-			if more, err = promotion(learner, index, term); err != nil {
+			votes, err := promotion(learner, index, term)
+			if err != nil {
 				return errors.Join(err, log.Close())
 			}
+			more = append(more, votes...)
 		}
 		if len(entries)+len(more) > 0 {
 			state.Commit = new(index)
-			err = log.Save(state, more)
+			if err := log.Save(state, more); err != nil {
+				return errors.Join(err, log.Close())
+			}
 		}
 	}
 	return errors.Join(err, log.Close())
+}
+
+// withoutRemoval returns what is to be written over the end of a log, from the entry on
+// that removes a member, which has no effect any more; nil: there is none.
+func withoutRemoval(entries []*raftpb.Entry, member uint64) ([]*raftpb.Entry, error) {
+	for i, e := range entries {
+		if e.GetType() != raftpb.EntryConfChange {
+			continue
+		}
+		var c raftpb.ConfChange
+		if err := proto.Unmarshal(e.GetData(), &c); err != nil {
+			return nil, err
+		}
+		if c.GetType() == raftpb.ConfChangeRemoveNode && c.GetNodeId() == member {
+			nothing := &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Index: new(e.GetIndex()), Term: new(e.GetTerm())}
+			return append([]*raftpb.Entry{nothing}, entries[i+1:]...), nil
+		}
+	}
+	return nil, nil
 }
 
 // promotion is the entry that gives a learner its vote.
@@ -396,7 +433,20 @@ func (f *folder) clearRecovered() error {
 // Kept is where the survivor's member lies after Finish.
 func (r *Recovery) Kept() string { return r.folder.path(lostMember) }
 
-// Close gives the folder back.
+// giveUp removes a new member that is not complete.
+func (r *Recovery) giveUp() error {
+	complete, err := r.folder.has(filepath.Join(recovering, built))
+	if err != nil || complete {
+		return err
+	}
+	if err := os.RemoveAll(r.folder.path(recovering)); err != nil {
+		return fmt.Errorf("remove what the recovery has built: %w", err)
+	}
+	return nil
+}
+
+// Close gives the folder back. Before Finish has marked the new member as complete, the
+// folder is then as it was.
 func (r *Recovery) Close() error {
 	var err error
 	if r.New != nil {
@@ -404,6 +454,9 @@ func (r *Recovery) Close() error {
 		r.New = nil
 	}
 	if r.folder != nil {
+		if r.began {
+			err = errors.Join(err, r.giveUp())
+		}
 		err = errors.Join(err, r.folder.unlock())
 		r.folder = nil
 	}

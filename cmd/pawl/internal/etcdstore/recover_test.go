@@ -11,6 +11,11 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlproject/pawl/internal/clock"
 	"github.com/pawlproject/pawl/internal/store"
@@ -60,9 +65,10 @@ func recovery(t *testing.T, o EmbeddedOptions) *Recovery {
 	return r
 }
 
-// crash ends a recovery where it is. What it had not closed is closed.
+// crash ends a recovery where it is, as a kill does. What it had not closed is closed.
 func crash(t *testing.T, r *Recovery) {
 	t.Helper()
+	r.began = false
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +122,9 @@ func TestRecoveryGoesOnAfterEachStep(t *testing.T) {
 		}
 		crash(t, r)
 		formed, err := Formed(o.Dir)
+		if err != nil && strings.Contains(err.Error(), "as it was") {
+			t.Errorf("after %d steps an operator is told to remove the new member: %v", done, err)
+		}
 		exchanged := done >= steps-1
 		if formed != exchanged || errors.Is(err, store.ErrDamaged) == exchanged {
 			t.Errorf("after %d steps a server finds a member: %v, %v", done, formed, err)
@@ -151,7 +160,7 @@ func TestRecoveryBeginsAnew(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			o := survivor(t)
 			left(t, o)
-			if _, err := OpenEmbedded(t.Context(), o); !errors.Is(err, store.ErrDamaged) {
+			if _, err := OpenEmbedded(t.Context(), o); !errors.Is(err, store.ErrDamaged) || !strings.HasSuffix(err.Error(), "to go on with the member as it was") {
 				t.Fatalf("a server starts on it: %v", err)
 			}
 			r := recovery(t, o)
@@ -196,8 +205,15 @@ func TestRecoveryNeedsACell(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := recovery(t, o).Build(t.Context()); !errors.Is(err, store.ErrDamaged) {
+	r := recovery(t, o)
+	if err := r.Build(t.Context()); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("a member without a cell is recovered: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if formed, err := Formed(o.Dir); !formed || err != nil {
+		t.Errorf("after a recovery that failed the folder's member cannot start: %v, %v", formed, err)
 	}
 }
 
@@ -252,4 +268,69 @@ func TestRecoveryOfALearner(t *testing.T) {
 	}
 	crash(t, r)
 	isRecovered(t, o)
+}
+
+// A survivor that was about to be removed, and has not applied it, is recovered with what
+// its log has behind the removal.
+func TestRecoveryOfOneAboutToBeRemoved(t *testing.T) {
+	o := survivor(t)
+	own := recovery(t, o)
+	id := own.own
+	crash(t, own)
+	dir := filepath.Join(o.Dir, "etcd", "member", "wal")
+	words := zap.NewNop()
+	log, err := wal.Open(words, dir, &walpb.Snapshot{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, state, entries, err := log.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := entries[len(entries)-1]
+	what, err := proto.Marshal(&raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: &id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	removal := &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Index: new(last.GetIndex() + 1), Term: new(last.GetTerm()), Data: what}
+	var put *raftpb.Entry // the last write of the survivor, once more
+	for _, e := range entries {
+		if e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 {
+			put = &raftpb.Entry{Type: e.Type, Index: new(last.GetIndex() + 2), Term: new(last.GetTerm()), Data: e.GetData()}
+		}
+	}
+	if err := errors.Join(log.Save(state, []*raftpb.Entry{removal, put}), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := recovery(t, o)
+	if err := r.Build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last := r.Last; last != removal.GetIndex()+1 {
+		t.Errorf("its log ends with entry %d", last)
+	}
+	if err := r.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	crash(t, r)
+	isRecovered(t, o)
+}
+
+// Of a member that has applied its removal etcd makes no cluster: it is refused, and the
+// folder is as it was.
+func TestRecoveryOfARemovedMember(t *testing.T) {
+	all := foundQuorum(t, 3)
+	gone := all[2]
+	testwait.Until(t, bound, "n3 is removed", func() bool { return all[0].RemoveMember(t.Context(), "n3") == nil })
+	testwait.Until(t, bound, "n3 learns it", func() bool { return gone.Err() != nil })
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := OpenRecovery(t.Context(), EmbeddedOptions{Dir: gone.opts.Dir, Clock: clock.System(), Stderr: io.Discard})
+	if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "was removed from the cluster") {
+		t.Errorf("it is recovered: %v", err)
+	}
+	if formed, err := Formed(gone.opts.Dir); !formed || err != nil {
+		t.Errorf("its folder has a member: %v, %v", formed, err)
+	}
 }

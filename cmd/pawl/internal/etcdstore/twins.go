@@ -20,7 +20,8 @@ import (
 // The later one is told to stop.
 type visits struct {
 	latest, mark string
-	earlier      []string
+	// earlier ones, the one that asked last at the end: one that is alive stays among them.
+	earlier []string
 	// twice: an earlier one is alive beside the latest.
 	twice bool
 }
@@ -45,12 +46,19 @@ func (p *peering) hear(member uint64, visit, mark string) (next string, twin boo
 		return v.mark, v.twice
 	case slices.Contains(v.earlier, visit):
 		v.twice = v.twice || mark == v.mark
+		v.keep(visit)
 	default:
-		v.earlier = append(v.earlier, v.latest)
-		v.earlier = v.earlier[max(0, len(v.earlier)-earlierKept):]
+		v.keep(v.latest)
 		v.latest, v.mark, v.twice = visit, rand.Text(), false
 	}
 	return v.mark, false
+}
+
+// keep notes an earlier visit that was heard of last.
+func (v *visits) keep(visit string) {
+	v.earlier = slices.DeleteFunc(v.earlier, func(e string) bool { return e == visit })
+	v.earlier = append(v.earlier, visit)
+	v.earlier = v.earlier[max(0, len(v.earlier)-earlierKept):]
 }
 
 // markOf is the mark that a peer gave last.

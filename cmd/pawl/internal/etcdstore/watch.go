@@ -78,11 +78,14 @@ func (q *Quorum) look(ctx context.Context, w *watched) error {
 	}
 	why, sure := founding.Outgrown(self, peers)
 	now := q.opts.Clock.Now()
-	if !w.inDoubt {
+	again := w.inDoubt
+	if !again {
 		w.doubted = now
 	}
 	w.inDoubt = why != ""
-	if sure || w.inDoubt && now.Shorter(w.doubted) >= doubtFor {
+	// Never by one look: it may fall between the member's election and the first entry
+	// that it commits as the leader, and till then it knows of less than was committed.
+	if again && sure || w.inDoubt && now.Shorter(w.doubted) >= doubtFor {
 		return fmt.Errorf("%w: %s; to let it join the others: remove %s, and start it again", store.ErrRolledBack, why, q.folder.path("etcd"))
 	}
 	return nil

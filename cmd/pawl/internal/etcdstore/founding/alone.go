@@ -15,6 +15,8 @@ func decideAlone(self Self, peers []Peer) Decision {
 	var ask, follow []string
 	for _, p := range peers {
 		switch {
+		case p.State == Starting && p.Cluster == self.Cluster && p.Voters == 1:
+			// Its member runs and waits for the only voter, as a learner does.
 		case p.Known && (p.Silent || p.State == Starting):
 			ask = append(ask, p.Name)
 		case !p.Silent && p.Cluster == self.Cluster && p.Leader != 0 && p.Leader != self.ID:

@@ -18,6 +18,7 @@ func TestDecide(t *testing.T) {
 	alone := served
 	alone.Alone = true
 	follows := func(p Peer, leader, applied uint64) Peer { p.Leader, p.Applied = leader, applied; return p }
+	voters := func(p Peer, n int) Peer { p.Voters = n; return p }
 	acked := func(p Peer, last uint64) Peer { p.Acknowledged = last; return p }
 	for _, c := range []struct {
 		what   string
@@ -63,6 +64,8 @@ func TestDecide(t *testing.T) {
 		{"the only member starts among empty ones", alone, []Peer{empty("n1"), empty("n3")}, Start, "", ""},
 		{"the only member starts without others in its list", alone, nil, Start, "", ""},
 		{"the only member does not wait for what is not among its names", alone, []Peer{{Name: "n9", Silent: true}}, Start, "", ""},
+		{"the only member starts for its learner that runs and waits for it", alone, []Peer{voters(at("n1", Starting, 7), 1), empty("n3")}, Start, "", "n1"},
+		{"a folder from before the others waits for one that runs and knows more voters", alone, []Peer{voters(at("n1", Starting, 7), 2)}, Wait, "", "n1"},
 		{"the only member starts for its learner", alone, []Peer{follows(at("n1", Member, 7), 2, 100)}, Start, "", "n1"},
 		{"a second process as this server", served, []Peer{at("n1", Member, 7), {Name: "n3", Twin: "n3 hears it"}}, Refuse, Twice, "n2"},
 		{"a second process as this empty server", n1, []Peer{{Name: "n1", Twin: "at its address"}, empty("n2"), empty("n3")}, Refuse, Twice, "n1"},
