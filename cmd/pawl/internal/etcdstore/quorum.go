@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/founding"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/peerconn"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
@@ -25,7 +26,7 @@ type QuorumOptions struct {
 	Peers []Peer
 	// Listener takes the peers' connections. The store closes it.
 	Listener net.Listener
-	TLS      PeerFiles
+	TLS      peerconn.Files
 	// Fresh is asked before a member is made in an empty folder; an error refuses it.
 	Fresh func() error
 }

@@ -202,7 +202,7 @@ func (q *Quorum) launch(left string, as func(*embed.Config)) error {
 		cfg.Name = own.Name
 		cfg.AdvertisePeerUrls = []url.URL{*u}
 		cfg.InitialCluster = own.Name + "=" + own.URL
-		cfg.PeerTLSInfo = q.peers.tls.info()
+		cfg.PeerTLSInfo = q.peers.tls.Info()
 		cfg.TickMs, cfg.ElectionMs = uint(tick.Milliseconds()), uint(election.Milliseconds())
 		as(cfg)
 	})
