@@ -312,7 +312,7 @@ func (g *Gate) start(k *kept, s step, f guard.Fence) {
 		}
 		w.err, k.work = err, nil
 		close(w.done)
-		k.wake() // those who wait for lower requests may be the lower ones now
+		k.wake() // what waits for lower requests may be the lower one now
 		g.mu.Unlock()
 		g.drop(k)
 	}()
@@ -374,7 +374,7 @@ func (l *line) learn(s guard.State, admitted guard.Token, closed time.Time) {
 	}
 }
 
-// wake has all who wait look again.
+// wake makes all that wait look again.
 func (k *kept) wake() {
 	if k.waiters > 0 {
 		close(k.changed)

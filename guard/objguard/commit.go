@@ -209,7 +209,7 @@ const SweepMax = 10_000
 //     on the delete is needed.
 //  4. A late upload may make k again. It is garbage as before, and the next sweep's.
 //
-// Keys of token T itself are not touched, whoever left them: a commit of T may be about
+// Keys of token T itself are not touched, of whichever process: a commit of T may be about
 // to name them. They are deleted under the next lease.
 func (p *Pointer) Sweep(ctx context.Context, f guard.Fence) (n int, err error) {
 	if err := p.Claim(ctx, f); err != nil {

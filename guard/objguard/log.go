@@ -20,14 +20,14 @@ import (
 //
 //  1. An old holder appends late. A claim writes a fence record into the first free
 //     slot. The old holder's next slot is that one, or one before it that is taken: it
-//     reads who took it, finds a higher token, and is stale. It never tries a slot
+//     reads what took it, finds a higher token, and is stale. It never tries a slot
 //     before it has seen that all slots below are taken by tokens no higher than its own.
 //  2. Slots are deleted, and the old holder's next slot is among them: it is free again,
 //     and the old holder's write succeeds. So Truncate raises the boundary before it
 //     deletes anything, and an append reads the boundary after it has created its slot.
 //     The other way round it fails: the old holder would read the boundary, then the slot
 //     is deleted, then it creates. At or below the boundary there are two cases. The slot is
-//     that of the fence: it was never the old holder's, who is stale. It is below: the
+//     that of the fence: it was never the old holder's, which is stale. It is below: the
 //     record may have been there in time, and was read and truncated by the new holder
 //     before the old one came to read the boundary. Then the outcome is unknown.
 //  3. What such a write left is an orphan at or below the boundary. A reader reads the
@@ -46,8 +46,8 @@ type Log struct {
 	mark     *Pointer
 
 	turn chan struct{}
-	// With the turn only: the slot to try, 0 where it is not known, and for whom: that all
-	// slots below are of no higher token was found out for this fence.
+	// With the turn only: the slot to try, 0 where it is not known, and the fence for
+	// which was found out that all slots below are of no higher token.
 	next uint64
 	of   guard.Fence
 }

@@ -90,7 +90,7 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 					store.ErrRolledBack, q.folder.dir, name, q.opts.Node)
 			}
 			if !rested {
-				// Then they are asked again: who was silent for a moment may know that the
+				// Then they are asked again: one that was silent for a moment may know that the
 				// folder is old, and others may have heard a twin meanwhile.
 				if rested = q.rested(ctx, since); !rested {
 					return context.Cause(ctx)
