@@ -45,7 +45,7 @@ type Log struct {
 	resource string
 	mark     *Pointer
 
-	turn chan struct{}
+	turn turn
 	// With the turn only: the slot to try, 0 where it is not known, and the fence for
 	// which was found out that all slots below are of no higher token.
 	next uint64
@@ -76,7 +76,7 @@ var ErrTruncated = errors.New("objguard: the record was truncated")
 // lasts.
 func (g Guard) Log(resource string) *Log {
 	return &Log{
-		guard: g, resource: resource, turn: make(chan struct{}, 1),
+		guard: g, resource: resource, turn: newTurn(),
 		mark: g.pointer(resource, g.key(resource, logPointerName)),
 	}
 }
@@ -122,18 +122,13 @@ func (l *Log) Append(ctx context.Context, f guard.Fence, data []byte) (slot uint
 }
 
 func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool) (uint64, error) {
-	if err := f.Validate(); err != nil {
+	if err := shown(f, l.resource); err != nil {
 		return 0, err
 	}
-	if f.Resource != l.resource {
-		return 0, fmt.Errorf("%w: a fence of %q at %q", guard.ErrMalformed, f.Resource, l.resource)
+	if err := l.turn.take(ctx); err != nil {
+		return 0, err
 	}
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return 0, ended(ctx)
-	}
+	defer l.turn.give()
 	if claim || l.of != f {
 		l.next, l.of = 0, f
 	}
@@ -185,11 +180,6 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 		return n, nil
 	}
 	return 0, fmt.Errorf("%w: %d slots were taken", ErrBusy, slotTries)
-}
-
-func refusal(s guard.State, f guard.Fence) error {
-	_, v := guard.Decide(guard.Monotonic, s, f.Mark())
-	return v.Err(f.Resource, s, f.Mark())
 }
 
 // create tries to take slot n. When it is taken by another write that f may follow, it
