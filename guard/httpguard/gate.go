@@ -382,7 +382,7 @@ func (l *line) learn(s guard.State, admitted guard.Token, closed time.Time) {
 	}
 }
 
-// wake makes all that wait look again.
+// wake has all who wait look again.
 func (k *kept) wake() {
 	if k.waiters > 0 {
 		close(k.changed)
