@@ -72,6 +72,10 @@ func demoZombie(t *testing.T, resource string) {
 	if o := v.Outage; o.Lost != "0" || !o.Rode || !o.Alone || !o.Resumed || o.Token <= v.Guarded.Second || !slices.Equal(o.Ledger, ridden) {
 		t.Errorf("in the outage: %+v", o)
 	}
+	// Where the store has conditions of its own, it is told why they did not help.
+	if has := strings.Contains(r.stdout, "its If-Match held, because it read the ETag anew"); has != (resource == "s3") {
+		t.Errorf("the late write is told wrongly:\n%s", r.stdout)
+	}
 	// What is told of the outage comes in its order.
 	told := []string{"acquired", "wrote", "killed", "rides", "wrote", "started", "resumed", "wrote", "released"}
 	for _, line := range lines[1 : len(lines)-1] {

@@ -22,8 +22,9 @@ func newExplain() *cobra.Command {
 		Short: "Say what keeps an old holder out where nothing checks a token",
 		Long: `Explain says how far compare-and-set, leases of a store, deadlines and other means
 carry where the resource checks no fencing token: what is safe, what is safe on which
-condition, and what breaks, in steps. With --store it says first what to do with the
-store that you have. It asks no server.
+condition, and what breaks. With --store it says first what to do with the store that
+you have, with --operation on which conditions it is safe, with --strategy also what
+happens without them, in steps. It asks no server.
 
 A checker has found this by trying every order of steps of three holders; its bounds
 are in docs/fencing-without-a-fence.md.
@@ -63,12 +64,13 @@ type explained struct {
 	store      *table.Store
 	strategies []string
 	operations []string
-	whole      bool // with conditions and steps
+	whole      bool // with conditions
+	steps      bool // with steps
 }
 
 // choose finds what is meant, or says which words are known.
 func choose(cmd *cobra.Command, t table.Table, store, strategy, operation string) (*explained, error) {
-	e := &explained{table: t, whole: strategy != "" || operation != ""}
+	e := &explained{table: t, whole: strategy != "" || operation != "", steps: strategy != ""}
 	var stores []string
 	for _, s := range t.Stores {
 		stores = append(stores, s.Key)
@@ -163,7 +165,12 @@ func (e *explained) print(w io.Writer) error {
 	}
 	if e.whole {
 		for _, c := range e.cells() {
-			e.printCell(&b, c)
+			if e.steps || c.Verdict != "" {
+				e.printCell(&b, c)
+			}
+		}
+		if !e.steps {
+			fmt.Fprintf(&b, "%q shows what happens otherwise, in steps.\n", "pawl explain --strategy NAME --operation "+e.operations[0])
 		}
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -181,6 +188,7 @@ func (e *explained) rows() [][]string {
 	for _, op := range e.operations {
 		head = append(head, strings.ToUpper(op))
 	}
+	head = append(head, "WHAT IT IS")
 	rows := [][]string{head}
 	for _, s := range e.strategies {
 		row := []string{s}
@@ -193,7 +201,8 @@ func (e *explained) rows() [][]string {
 				row = append(row, verdict)
 			}
 		}
-		rows = append(rows, row)
+		known, _ := e.table.Strategy(s)
+		rows = append(rows, append(row, known.Name))
 	}
 	return rows
 }
@@ -202,9 +211,16 @@ func (e *explained) printCell(b *strings.Builder, c table.Cell) {
 	s, _ := e.table.Strategy(c.Strategy)
 	fmt.Fprintf(b, "%s, %s: %s\n  %s\n", c.Strategy, c.Operation, verdictText(c), s.How)
 	for _, l := range c.Lacks {
-		if l.Condition != "" {
+		switch {
+		case l.Condition != "" && e.steps:
 			fmt.Fprintf(b, "\n  Safe only if %s. Otherwise:\n", l.Condition)
-		} else {
+		case l.Condition != "":
+			fmt.Fprintf(b, "  Safe only if %s.\n", l.Condition)
+			continue
+		case !e.steps:
+			fmt.Fprintf(b, "  What happens: %s.\n", l.Fault)
+			continue
+		default:
 			b.WriteString("\n  What happens:\n")
 		}
 		for i, step := range l.Trace {
@@ -220,6 +236,9 @@ func verdictText(c table.Cell) string {
 	case table.Safe:
 		return "safe"
 	case table.If:
+		if len(c.Lacks) == 1 {
+			return "safe if (1 condition)"
+		}
 		return fmt.Sprintf("safe if (%d conditions)", len(c.Lacks))
 	case table.Unsafe:
 		return "unsafe"

@@ -30,6 +30,9 @@ func TestExplainStoreSaysWhatToDoFirst(t *testing.T) {
 	if do < 0 || table < do {
 		t.Errorf("says %q", out)
 	}
+	if !strings.Contains(out, "WHAT IT IS") || !strings.Contains(out, "claimed first (objguard)") {
+		t.Errorf("does not say what the strategies are: %q", out)
+	}
 	if strings.Contains(out, "lww") {
 		t.Errorf("names a strategy that the store does not allow: %q", out)
 	}
@@ -40,10 +43,44 @@ func TestExplainShowsConditionsAndSteps(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	for _, want := range []string{"safe if (2 conditions)", "Safe only if a holder cannot send after its own deadline", " 1. A sends GET x", "=> the work of A (token 1) takes effect after"} {
+	for _, want := range []string{"safe if (2 conditions)", "Safe only if a holder cannot send after its own deadline", "2. A sends PUT x; it is on its way", "the lease of A ends, and B is granted", "=> the work of A (token 1) takes effect after"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in %q", want, out)
 		}
+	}
+}
+
+// Who asks about a store and an operation decides between strategies: steps are shown of
+// the one that is asked for.
+func TestExplainOperationOfAStoreIsShort(t *testing.T) {
+	out, code, _ := explain(t, "--store", "s3", "--operation", "overwrite")
+	if code != 0 || strings.Count(out, "\n") > 60 {
+		t.Errorf("exit code %d, %d lines", code, strings.Count(out, "\n"))
+	}
+	for _, want := range []string{
+		"Do: Use objguard", "cas-claim, overwrite: safe", "Safe only if every body holds a nonce", "What happens: the work of A (token 1)",
+		`"pawl explain --strategy NAME --operation overwrite" shows`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in %q", want, out)
+		}
+	}
+	if strings.Contains(out, "1. A") || strings.Contains(out, "does not apply") {
+		t.Errorf("shows steps, or what does not apply: %q", out)
+	}
+}
+
+// A figure or a list of steps says why a version comes back, not only that a write is done.
+func TestExplainStepsSayWhatMatters(t *testing.T) {
+	out, _, _ := explain(t, "--strategy", "etag-s3", "--operation", "overwrite")
+	if want := "these are the bytes that A had read, so that the ETag is 1 again"; !strings.Contains(out, want) {
+		t.Errorf("%q is missing in %q", want, out)
+	}
+}
+
+func TestExplainCountsOneCondition(t *testing.T) {
+	if out, _, _ := explain(t, "--strategy", "opener", "--operation", "append"); !strings.Contains(out, "safe if (1 condition)\n") {
+		t.Errorf("says %q", out)
 	}
 }
 

@@ -212,7 +212,7 @@ func (at *databaseNamed) resolve(cmd *cobra.Command) (dsn, from string, err erro
 		return strings.TrimSpace(dsn), at.file, nil
 	}
 	if dsn = os.Getenv(dsnEnv); dsn == "" {
-		return "", "", exit.Usage(cmd, "no database is named: --dsn, --dsn-file or %s is missing", dsnEnv)
+		return "", "", exit.Usage(cmd, "no guard is named: --dsn, --dsn-file or %s is missing; %v", dsnEnv, guarddb.ErrDSN)
 	}
 	return dsn, dsnEnv, nil
 }
@@ -226,7 +226,7 @@ func (at *databaseNamed) with(cmd *cobra.Command, wait time.Duration, do func(co
 	}
 	db, err := guarddb.Open(dsn, "pawl guard", wait)
 	if errors.Is(err, guarddb.ErrDSN) {
-		return exit.Usage(cmd, "%s names no database that is known here: %v", from, err)
+		return exit.Usage(cmd, "%s names no guard that is known here: %v", from, err)
 	}
 	if err != nil {
 		return err

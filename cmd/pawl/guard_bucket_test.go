@@ -36,7 +36,7 @@ func bucketOf(t *testing.T, version string) (dsn string) {
 // A store that keeps its conditions is told from one that checks, then writes.
 func TestGuardProbe(t *testing.T) {
 	good := bucketOf(t, "1.8")
-	contains(t, want(t, 0, "guard", "probe", good).stdout, "objguard is safe here", "deletes keep conditions")
+	contains(t, want(t, 0, "guard", "probe", good).stdout, "objguard is safe here", "deletes keep conditions", "not kept, not needed")
 	at, endpoint, _ := strings.Cut(good, "?path_style=true&endpoint=")
 	r := want(t, 0, "guard", "probe", at, "--endpoint", endpoint, "--endpoint", endpoint, "--path-style", "--region", "us-east-1", "--json")
 	if v := read[struct {
@@ -52,9 +52,28 @@ func TestGuardProbe(t *testing.T) {
 	contains(t, bad.stderr, "one of many")
 
 	want(t, exit.CodeUnavailable, "guard", "probe", "s3://data/here", "--path-style", "--endpoint", "http://"+closedPort(t))
-	want(t, exit.CodeUnavailable, "guard", "probe", strings.Replace(good, "data", "none", 1))
+	none := want(t, exit.CodeUnavailable, "guard", "probe", strings.Replace(good, "data", "none", 1)).stderr
+	contains(t, none, "NoSuchBucket", "; the bucket must exist")
+	if strings.Contains(none, "clean up") {
+		t.Errorf("one fault is told twice: %s", none)
+	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another")
 	want(t, exit.CodeDenied, "guard", "probe", good)
+}
+
+// What is missing before the first request is told with what to set.
+func TestGuardProbeSaysWhatToSet(t *testing.T) {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
+		t.Setenv(name, "")
+	}
+	nothing := writeFile(t, "aws", "")
+	t.Setenv("AWS_CONFIG_FILE", nothing)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", nothing)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	contains(t, want(t, exit.CodeUsage, "guard", "probe", "s3://data/here").stderr, "no region is known: set AWS_REGION")
+	contains(t, want(t, exit.CodeUsage, "guard", "seen", "r", "--dsn", "s3://data/here").stderr, "no region is known: set AWS_REGION")
+	r := want(t, exit.CodeUnavailable, "guard", "probe", "s3://data/here", "--path-style", "--endpoint", "http://"+closedPort(t))
+	contains(t, r.stderr, "no credentials for the store", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
 }
 
 // The marks of a bucket are seen and raised like those of a database, and claimed by run.

@@ -55,7 +55,7 @@ Exit codes: 0 done, 64 invalid usage.`,
 	f.StringVar(&bucket, "bucket", "", "s3://BUCKET/PREFIX that the policy is for (s3)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if dialect.Value == "s3" != (bucket != "") {
-			return exit.Usage(cmd, "--bucket is for --dialect s3, which needs it")
+			return exit.Usage(cmd, "--dialect s3 needs --bucket s3://BUCKET/PREFIX, and no other dialect takes it")
 		}
 		if dialect.Value != "postgres" && len(enforce)+len(enforceRows)+len(grant) > 0 {
 			return exit.Usage(cmd, "--enforce, --enforce-rows and --grant are for postgres: the others have no sessions that could be told apart, and no roles")

@@ -131,8 +131,8 @@ func probed(cmd *cobra.Command, at guarddb.S3, o probe.Options) (probe.Report, e
 	case bounded.Err() != nil:
 		return nil, exit.Failed(exit.CodeUnavailable, "not finished after %v: %s", probeMax, pgdsn.OneLine(err))
 	}
-	code, _ := guarddb.ExplainS3(err)
-	return nil, exit.Failed(code, "%s", pgdsn.OneLine(err))
+	code, advice := guarddb.ExplainS3(err)
+	return nil, exit.Failed(code, "%s%s", pgdsn.OneLine(err), advice)
 }
 
 // probeTable shows what objguard needs and is not kept in capitals.
@@ -140,8 +140,11 @@ func probeTable(report probe.Report) [][]string {
 	rows := [][]string{{"PROPERTY", "VERDICT", "WHAT IT MEANS"}}
 	for _, r := range report {
 		verdict, means := string(r.Verdict), r.Means
-		if r.Verdict == probe.Broken && r.Needed {
-			verdict = "FAULT"
+		if r.Verdict == probe.Broken {
+			verdict = "not kept, not needed"
+			if r.Needed {
+				verdict = "FAULT"
+			}
 		}
 		if r.Detail != "" {
 			means += " (" + output.Text(r.Detail) + ")"

@@ -142,6 +142,8 @@ func TestGuardRefusesInvalidFlags(t *testing.T) {
 	} {
 		want(t, exit.CodeUsage, append([]string{"guard"}, args...)...)
 	}
+	contains(t, want(t, exit.CodeUsage, "guard", "ddl", "--dialect", "s3").stderr, "--dialect s3 needs --bucket s3://BUCKET/PREFIX")
+	contains(t, want(t, exit.CodeUsage, "guard", "seen", "r").stderr, "no guard is named", "s3://BUCKET/PREFIX, or http://HOST:PORT")
 	want(t, exit.CodeUnavailable, "guard", "seen", "r", "--dsn", "sqlite:"+t.TempDir())
 	want(t, exit.CodeUnavailable, "guard", "seen", "r", "--dsn", "sqlite:"+path+".none")
 	want(t, exit.CodeData, "guard", "seen", "r", "--dsn", "sqlite:"+writeFile(t, "text", strings.Repeat("no database ", 100)))

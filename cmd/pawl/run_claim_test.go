@@ -87,7 +87,8 @@ func TestRunWhoseClaimFails(t *testing.T) {
 		{foreign, exit.CodeOther, "not_claimed", "another cell"},
 		{bare, exit.CodeData, "not_claimed", "no guard"},
 		{"sqlite:/no/such/file", exit.CodeUnavailable, "not_claimed", "no database /no/such/file"},
-		{"mysql://root:secret@host/db", exit.CodeUsage, "usage", "--claim names no database that is known here"},
+		{"mysql://root:secret@host/db", exit.CodeUsage, "usage", "--claim names no guard that is known here: expected postgres://"},
+		{"s3://bucket/guards?path-style=true", exit.CodeUsage, "usage", "--claim names no guard that is known here: expected s3://BUCKET/PREFIX, with \"?endpoint=URL"},
 		{"postgres://app:secret@127.0.0.1:1/db", exit.CodeUnavailable, "not_claimed", "127.0.0.1:1"},
 	} {
 		r, e := s.status("-E", "0", "--claim", locked, "--claim", tc.dsn, "--", "touch", "/no/such/folder/x")

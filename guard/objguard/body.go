@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 
 	"github.com/pawlproject/pawl/guard"
 )
@@ -128,6 +130,41 @@ func decode(body []byte) (header, []byte, error) {
 		return bad("its versions do not add up")
 	}
 	return h, data, nil
+}
+
+// lent is a body during one request. An HTTP client may read on after the answer, or after
+// the context ended: then it reads nothing, and takes nothing from the repetition of the
+// request or from a body that its owner has closed.
+type lent struct {
+	mu sync.Mutex
+	of io.ReadSeeker // nil: given back
+}
+
+var errGivenBack = errors.New("objguard: the request has ended")
+
+func (l *lent) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		return 0, errGivenBack
+	}
+	return l.of.Read(p)
+}
+
+func (l *lent) Seek(offset int64, whence int) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		return 0, errGivenBack
+	}
+	return l.of.Seek(offset, whence)
+}
+
+// back ends the use of the body, after the read that is on its way.
+func (l *lent) back() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of = nil
 }
 
 // keyName turns a text into a part of a key: letters, digits, "-", "_" and, but for the

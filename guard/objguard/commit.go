@@ -216,9 +216,9 @@ func (p *Pointer) Sweep(ctx context.Context, f guard.Fence) (n int, err error) {
 	}
 	prefix, after := p.objects(), ""
 	for n < SweepMax {
-		keys, more, err := p.guard.bucket.List(ctx, prefix, after)
+		keys, more, err := p.guard.list(ctx, prefix, after)
 		if err != nil {
-			return n, fmt.Errorf("objguard: list %s: %w", prefix, err)
+			return n, err
 		}
 		for _, key := range keys {
 			after = key
@@ -240,7 +240,7 @@ func (p *Pointer) Sweep(ctx context.Context, f guard.Fence) (n int, err error) {
 			}
 			n++
 		}
-		if !more || len(keys) == 0 {
+		if !more {
 			break
 		}
 	}

@@ -154,6 +154,28 @@ func (g Guard) get(ctx context.Context, key string) (body []byte, etag string, e
 	return nil, "", fmt.Errorf("objguard: read %s: %w", key, err)
 }
 
+// list lists a page of keys. What is not in order would let a caller that asks for the
+// next page ask for ever.
+func (g Guard) list(ctx context.Context, prefix, after string) (keys []string, more bool, err error) {
+	if ctx.Err() != nil {
+		return nil, false, ended(ctx)
+	}
+	keys, more, err = g.bucket.List(ctx, prefix, after)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, false, fmt.Errorf("%w: list %s: %w", ended(ctx), prefix, err)
+	case err != nil:
+		return nil, false, fmt.Errorf("objguard: list %s: %w", prefix, err)
+	}
+	for _, key := range keys {
+		if key <= after || !strings.HasPrefix(key, prefix) {
+			return nil, false, fmt.Errorf("objguard: list %s: the store does not list in order: %q is not above %q", prefix, key, after)
+		}
+		after = key
+	}
+	return keys, more && len(keys) > 0, nil
+}
+
 // send puts an object and, while nobody knows whether that took effect, sends the same
 // request again: same body, same condition. It returns what Put does. sure is false
 // where a request before the last one may have taken effect: then a refusal says
@@ -174,7 +196,9 @@ func (g Guard) send(ctx context.Context, key string, body io.ReadSeeker, size in
 			}
 			return "", sure, fmt.Errorf("objguard: write %s: %w", key, err)
 		}
-		etag, err = g.bucket.Put(ctx, key, body, size, c)
+		given := &lent{of: body}
+		etag, err = g.bucket.Put(ctx, key, given, size, c)
+		given.back()
 		switch {
 		case err == nil, refused(err):
 			return etag, sure, err

@@ -22,6 +22,8 @@ import (
 //     slot. The old holder's next slot is that one, or one before it that is taken: it
 //     reads what took it, finds a higher token, and is stale. It never tries a slot
 //     before it has seen that all slots below are taken by tokens no higher than its own.
+//     What it sees in a slot counts only if the boundary, read afterwards, is below it: a
+//     late write may have come into a slot that was deleted.
 //  2. Slots are deleted, and the old holder's next slot is among them: it is free again,
 //     and the old holder's write succeeds. So Truncate raises the boundary before it
 //     deletes anything, and an append reads the boundary after it has created its slot.
@@ -61,7 +63,7 @@ const (
 	// slotTries is how many slots one append tries, each taken by another process of the
 	// same lease.
 	slotTries = 1000
-	// RecordsMax is how many records one Read returns at most.
+	// RecordsMax is how many slots one Read reads at most, each a record or a fence.
 	RecordsMax = 1000
 	// pageMax is about how many bytes of data one Read returns at most.
 	pageMax = 16 << 20
@@ -132,11 +134,18 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 	if claim || l.of != f {
 		l.next, l.of = 0, f
 	}
+	gone := uint64(0) // the slot of a fence that was truncated; it may have refused somebody
+	told := func(err error) error {
+		if gone > 0 && err != nil {
+			return fmt.Errorf("%w: the fence in slot %d was truncated meanwhile, then: %v", guard.ErrUnknown, gone, err)
+		}
+		return err
+	}
 	for range slotTries {
 		if l.next == 0 {
 			fenced, err := l.findEnd(ctx, f)
 			if err != nil || claim && fenced {
-				return 0, err
+				return 0, told(err)
 			}
 		}
 		n := l.next
@@ -146,7 +155,7 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 			if !errors.Is(err, guard.ErrUnknown) {
 				l.next = 0
 			}
-			return 0, err
+			return 0, told(err)
 		}
 		if !created {
 			continue
@@ -160,11 +169,12 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 			l.next = 0
 			err := refusal(v.state(), f)
 			switch {
-			case !claim && (err == nil || n < v.Fenced):
+			case err == nil && !claim, err != nil && n < v.Fenced:
 				return 0, fmt.Errorf("%w: slot %d was truncated meanwhile", guard.ErrUnknown, n)
 			case err != nil:
-				return 0, err
+				return 0, told(err)
 			}
+			gone = n
 			continue
 		}
 		l.next = n + 1
@@ -179,7 +189,7 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 		}
 		return n, nil
 	}
-	return 0, fmt.Errorf("%w: %d slots were taken", ErrBusy, slotTries)
+	return 0, told(fmt.Errorf("%w: %d slots were taken", ErrBusy, slotTries))
 }
 
 // create tries to take slot n. When it is taken by another write that f may follow, it
@@ -197,15 +207,16 @@ func (l *Log) create(ctx context.Context, n uint64, h header, data []byte, f gua
 		return false, err
 	}
 	there, _, err := l.record(ctx, n)
-	if err == nil && !sure && there.Nonce != h.Nonce {
-		// It may be an orphan, in a slot that was this write's and was truncated.
+	if err == nil && there.Nonce != h.Nonce {
+		// It may be an orphan, in a slot that was truncated: it says nothing about the tokens
+		// below, and the slot may have been this write's.
 		var v version
 		if v, err = l.guard.read(ctx, l.mark.key); err == nil && v.Boundary >= n {
 			err = ErrTruncated
 		}
 	}
 	switch {
-	case errors.Is(err, ErrNotFound) && sure:
+	case sure && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrTruncated)):
 		l.next = 0 // truncated meanwhile: look where the end is
 		return false, nil
 	case err != nil && sure:
@@ -262,6 +273,14 @@ func (l *Log) findEnd(ctx context.Context, f guard.Fence) (fenced bool, err erro
 			if err != nil {
 				return false, err
 			}
+			// An orphan says nothing about the end.
+			now, err := l.guard.read(ctx, l.mark.key)
+			if err != nil {
+				return false, err
+			}
+			if now.Boundary >= last {
+				continue
+			}
 			if err := refusal(there.state(), f); err != nil {
 				return false, err
 			}
@@ -293,16 +312,13 @@ func (l *Log) lastSlot(ctx context.Context, after uint64) (uint64, error) {
 
 // list returns a page of the slots above one.
 func (l *Log) list(ctx context.Context, after uint64) (slots []uint64, more bool, err error) {
-	keys, more, err := l.guard.bucket.List(ctx, l.slots(), l.slot(after))
+	keys, more, err := l.guard.list(ctx, l.slots(), l.slot(after))
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, false, ended(ctx)
-		}
-		return nil, false, fmt.Errorf("objguard: list %s: %w", l.slots(), err)
+		return nil, false, err
 	}
 	for _, key := range keys {
 		n, err := strconv.ParseUint(strings.TrimPrefix(key, l.slots()), 10, 64)
-		if err != nil {
+		if err != nil || key != l.slot(n) {
 			return nil, false, fmt.Errorf("%w: %s among the slots of a log", ErrForeignObject, key)
 		}
 		slots = append(slots, n)
@@ -314,14 +330,15 @@ func (l *Log) list(ctx context.Context, after uint64) (slots []uint64, more bool
 type Page struct {
 	Records []Record
 	// Next is where to read on: the slot after the last one that was read. When it is
-	// what was asked for, there is nothing more yet.
+	// what was asked for, there is nothing more yet. A page without records may have moved
+	// on: it was of fences.
 	Next uint64
 }
 
-// Read reads records from a slot on, at most [RecordsMax] of them or
-// about 16 MiB, without any guard;
-// slot 0 is where the log begins. [ErrTruncated]: there were records at from or after it
-// that have been deleted. Read after the claim: before, an older holder may still append.
+// Read reads records from a slot on, at most [RecordsMax] slots or about 16 MiB, without
+// any guard; slot 0 is where the log begins. [ErrTruncated]: there were records at from or
+// after it that have been deleted. Read after the claim: before, an older holder may still
+// append.
 func (l *Log) Read(ctx context.Context, from uint64) (Page, error) {
 	v, err := l.guard.read(ctx, l.mark.key)
 	if err != nil {
@@ -332,16 +349,19 @@ func (l *Log) Read(ctx context.Context, from uint64) (Page, error) {
 	}
 	page := Page{Next: from}
 	size := 0
-	for more := true; more && len(page.Records) < RecordsMax && size < pageMax; {
+	for more := true; more && page.Next-from < RecordsMax && size < pageMax; {
 		var slots []uint64
 		slots, more, err = l.list(ctx, page.Next-1)
 		if err != nil {
 			return Page{}, err
 		}
-		for _, n := range slots {
-			if len(page.Records) == RecordsMax || size >= pageMax {
-				break
-			}
+		last := uint64(0)
+		if len(slots) > 0 {
+			last = slots[len(slots)-1]
+		}
+		// Numbers have no gaps, but a listing may have: it may show a slot that was written
+		// after it began, and miss the one before.
+		for n := page.Next; n <= last && page.Next-from < RecordsMax && size < pageMax; n++ {
 			h, data, err := l.record(ctx, n)
 			if errors.Is(err, ErrNotFound) {
 				return Page{}, fmt.Errorf("%w: slot %d", ErrTruncated, n)
@@ -376,7 +396,7 @@ func (l *Log) Truncate(ctx context.Context, f guard.Fence, upTo uint64) (n int, 
 	if err := l.Claim(ctx, f); err != nil {
 		return 0, err
 	}
-	err = l.mark.write(ctx, f, writing{header: func(h *header) error {
+	raise := writing{header: func(h *header) error {
 		if upTo <= h.Boundary {
 			return nil
 		}
@@ -386,7 +406,13 @@ func (l *Log) Truncate(ctx context.Context, f guard.Fence, upTo uint64) (n int, 
 		}
 		h.Boundary = upTo
 		return refusal(there.state(), f)
-	}})
+	}}
+	err = l.mark.write(ctx, f, raise)
+	if errors.Is(err, ErrNotFound) {
+		// Another process of this lease may have truncated it since the mark was read: then
+		// the boundary was raised before, and a handle that knows nothing reads it.
+		err = l.guard.pointer(l.resource, l.mark.key).write(ctx, f, raise)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -1,9 +1,12 @@
 package objguard_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"testing"
 
+	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/objguard"
 	"github.com/pawlproject/pawl/guard/objguard/buckettest"
 )
@@ -124,5 +127,34 @@ func TestAPointerThatGoesBackIsNoticed(t *testing.T) {
 	ok(t, m.Delete(t.Context(), "g/orders=2F7/pawl=pointer"))
 	if err := p.Update(t.Context(), holder(1), sets("y")); !errors.Is(err, objguard.ErrReset) {
 		t.Errorf("the answer is %v", err)
+	}
+}
+
+// reader reads on in the body of a request that it gave up, as an HTTP client may, while the
+// next one is on its way.
+type reader struct {
+	*buckettest.Memory
+	before io.Reader
+}
+
+func (b *reader) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, c objguard.Condition) (string, error) {
+	if b.before == nil {
+		b.before = body
+		return "", guard.ErrUnknown
+	}
+	_, _ = b.before.Read(make([]byte, 3))
+	return b.Memory.Put(ctx, key, body, size, c)
+}
+
+// A body is the next request's alone.
+func TestARequestThatEndedReadsNothing(t *testing.T) {
+	b := &reader{Memory: &buckettest.Memory{}}
+	p := objguard.New(b, "g").Pointer(resource)
+	ok(t, p.Commit(t.Context(), holder(1), put("a")))
+	if text, err := open(t.Context(), p, "a"); text != "content of a" || err != nil {
+		t.Errorf("the object is %q (%v)", text, err)
+	}
+	if n, err := b.before.Read(make([]byte, 3)); n > 0 || err == nil {
+		t.Errorf("%d bytes were read after the commit (%v)", n, err)
 	}
 }

@@ -15,7 +15,16 @@ func etag(key, name, how string, hashed bool) strategy {
 	for _, op := range Operations {
 		cells = append(cells, cell{
 			strategy: key, operation: op, conditions: etagConditions(op, hashed),
-			build: func(without string) *world { return etagWorld(op, without, hashed) },
+			build: func(without string) *world {
+				w := etagWorld(op, without, hashed)
+				if op != Create { // it asks for no version
+					w.tag = "ETag"
+					if key == "generation" {
+						w.tag = "generation"
+					}
+				}
+				return w
+			},
 		})
 	}
 	return strategy{key, name, how, cells}
@@ -223,7 +232,7 @@ func claimed() strategy {
 		}
 		cells = append(cells, c)
 	}
-	return strategy{"cas-claim", "compare-and-set with the token in the body, claimed first", "The body of the object holds the token and a nonce. A holder first writes its token into it, by compare-and-set (the claim), and stops wherever it reads a higher one. This is pawl's objguard.", cells}
+	return strategy{"cas-claim", "compare-and-set with the token in the body, claimed first (objguard)", "The body of the object holds the token and a nonce. A holder first writes its token into it, by compare-and-set (the claim), and stops wherever it reads a higher one.", cells}
 }
 
 // claim are the steps that raise the token of an object; first is the number of the first
@@ -269,7 +278,7 @@ func (t *turn) claimedBody() object {
 
 func claimedWorld(op, without string) *world {
 	w := newWorld(namesOf(op)...)
-	w.hashed, w.budget = true, few
+	w.hashed, w.budget, w.tag = true, few, "ETag"
 	w.rules = rulesOf(op)
 	w.rules.extend = op == Append || op == Overwrite
 	if op == Multi {

@@ -133,6 +133,9 @@ func (d drawing) rows(say func(string, ...any), x func(string) int, textAt int) 
 		case Happens:
 			say(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#999" stroke-dasharray="1 4"/>`, 20, y(row), textAt-12, y(row))
 		}
+		if followed(d.trace, i) {
+			continue // told with its arrival, in the same row
+		}
 		say(`<text x="%d" y="%d" fill="#222">%d. %s</text>`, textAt, y(row)+4, row+1, html.EscapeString(e.sentence(d.trace[:i])))
 		row++
 	}

@@ -72,11 +72,17 @@ func (w *world) describe(m *message) (article, what string) {
 		on = " if absent"
 	case ifMatch:
 		on = " if unchanged"
+		if w.tag != "" {
+			on = fmt.Sprintf(" if its %s is still %d", w.tag, w.number(m.key, m.ver))
+		}
 	}
 	switch m.op {
 	case opGet:
 		return "", "GET " + name
 	case opPut:
+		if m.marks {
+			return "a ", "claim, PUT " + name + on
+		}
 		return "", "PUT " + name + on
 	case opPair:
 		return "a ", fmt.Sprintf("transaction that writes %s and %s", name, w.name[m.key+1])
@@ -87,7 +93,10 @@ func (w *world) describe(m *message) (article, what string) {
 	case opList:
 		return "", "LIST"
 	case opEffect:
-		return "a ", "request for " + name
+		if w.keyed != nil {
+			on = " under " + w.keyed(m)
+		}
+		return "a ", "request for " + name + on
 	case opSeeLease:
 		return "a ", "question whose lease id is in place"
 	case opAcquireLease:

@@ -119,8 +119,14 @@ func (w *world) try(s *state, mv move) bool {
 		if !e.can(s) {
 			return false
 		}
-		w.tell(Event{Kind: Happens, Text: e.text})
 		e.do(s)
+		if w.tellTo != nil {
+			text := e.text
+			if e.says != nil {
+				text += e.says(s)
+			}
+			w.tell(Event{Kind: Happens, Text: text})
+		}
 	}
 	return true
 }
@@ -154,7 +160,11 @@ func (w *world) arrive(s *state, j int, how way) bool {
 		if repeats {
 			w.repeat(s, m, underway)
 		}
-		w.tellOf(Admits, m, copied("admitted, and not yet carried out", repeats))
+		why := ""
+		if w.passed != nil && w.tellTo != nil {
+			why = w.passed(s, &m)
+		}
+		w.tellOf(Admits, m, copied("admitted"+why+", and not yet carried out", repeats))
 		return true
 	case denied:
 		a = answer{code: refused}
@@ -177,7 +187,9 @@ func (w *world) arrive(s *state, j int, how way) bool {
 		}
 		w.repeat(s, m, again)
 	}
-	w.tellOf(Arrives, m, copied(answerText(m.op, a), repeats))
+	if w.tellTo != nil {
+		w.tellOf(Arrives, m, copied(answerText(m.op, a)+w.detail(s, &m, a), repeats))
+	}
 	if m.waited {
 		if how == answerLost {
 			if w.tellTo != nil {
@@ -332,6 +344,7 @@ func (e *explorer) report(bad int) found {
 	f := found{states: len(e.kept)}
 	var s state
 	e.pack.unpack(e.bytes(0), &s)
+	e.w.tags = [objects][]tag{}
 	e.w.tellTo = func(ev Event) { f.trace = append(f.trace, ev) }
 	for i := len(path) - 1; i >= 0; i-- {
 		e.w.try(&s, path[i])

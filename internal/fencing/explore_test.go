@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -96,9 +97,36 @@ func TestTraceIsToldInPlainWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"A sends GET x", "A's GET x: done", "A sends PUT x", "B sends GET x", "B's GET x: done", "A's PUT x: done"}
+	want := []string{"A's GET x: done", "A sends PUT x; it is on its way", "B's GET x: done", "A's PUT x: done"}
 	if got := c.Lacks[0].Trace; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("told %q, expected %q", got, want)
+	}
+}
+
+// A trace tells what later steps depend on: which version was read, who held what was
+// written before, why a request was admitted.
+func TestTraceTellsWhatMatters(t *testing.T) {
+	for _, c := range []struct{ cell, lack, says string }{
+		{"etag-s3 overwrite", "nonce", "C's PUT x if its ETag is still 1: done; these are the bytes that A had read, so that the ETag is 1 again"},
+		{"generation delete", "tombstone", "B's PUT x if absent: done, generation 2; a copy of the request is still on its way"},
+		{"cas-claim effect", "", "B's claim, PUT done-flag if its ETag is still 2: done, ETag 3"},
+		{"wait-out overwrite", "delay", "the lease of A ends, and B is granted"},
+		{"deadline overwrite", "short", "A's PUT x: admitted (the store's clock says 1), and not yet carried out"},
+		{"deadline overwrite", "short", "time goes by: it is 3, B is granted"},
+		{"proxy-two overwrite", "shared", "A's PUT x: admitted by replica 1, and not yet carried out"},
+		{"lease overwrite", "change", "A's attempt to take the store's lease: done, the store's lease is A's"},
+		{"opener append", "verify", "A's open, which raises the epoch: done, epoch 2"},
+		{"idem-token effect", "", "B's request for a charge under the key of token 2: done"},
+		{"outbox effect", "dedupe", "relay 1's question for the next decision: done, it is A's"},
+		{"manifest-any append", "", "the collector's GET manifest: done, it lists 0/a"},
+		{"token-in-name delete", "tombstone", "A's LIST: done, 1/"},
+		{"revocation overwrite", "drain", "B's revocation of the credentials of older tokens: done; what was admitted before goes on"},
+		{"revocation overwrite", "sync", "B's revocation of the credentials of older tokens: done, before it has reached the store"},
+	} {
+		f := explore(find(t, c.cell).build(c.lack))
+		if told := sentences(f.trace); !slices.Contains(told, c.says) {
+			t.Errorf("%s without %q: %q is not in %q", c.cell, c.lack, c.says, told)
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package fencing
 
+import "fmt"
+
 // nothing: requests carry no condition at all.
 func nothing() strategy {
-	return strategy{"nothing", "nothing", "The lock is all there is: requests carry no condition.", gate{}.cellsOf("nothing")}
+	return strategy{"nothing", "the lock alone", "Requests carry no condition, and nothing checks them.", gate{}.cellsOf("nothing")}
 }
 
 // token: the resource itself checks the token, atomically with the effect.
@@ -27,7 +29,7 @@ func token() strategy {
 		if without == "mark" {
 			w.env = append(w.env, env{"the guard's row is collected, or restored from a backup", once, func(s *state) {
 				s.sys.spent, s.sys.seen[0] = true, 0
-			}})
+			}, nil})
 		}
 	}}
 	cells := g.cellsOf("token")
@@ -36,7 +38,7 @@ func token() strategy {
 			cells[i].conditions = nil // one transaction
 		}
 	}
-	return strategy{"token", "the resource checks the token", "A guard: the resource refuses a token below the highest that it has seen, in the same transaction as the write. The claim raises the mark before anything is read.", cells}
+	return strategy{"token", "the resource checks the token (a guard)", "The resource refuses a token below the highest that it has seen, in the same transaction as the write. The claim raises the mark before anything is read.", cells}
 }
 
 func once(s *state) bool { return !s.sys.spent }
@@ -118,7 +120,7 @@ func lease() strategy {
 				return passes
 			}
 			if without == "infinite" {
-				w.env = append(w.env, env{"the store's lease lapses", once, func(s *state) { s.sys.spent, s.sys.lease = true, 0 }})
+				w.env = append(w.env, env{"the store's lease lapses", once, func(s *state) { s.sys.spent, s.sys.lease = true, 0 }, nil})
 			}
 			if op == Delete && without != "tombstone" {
 				for _, i := range []int{0, 2} {
@@ -262,6 +264,16 @@ func proxies(two bool) strategy {
 				}
 				return taken
 			}
+			if two && without == "shared" {
+				through := func(_ *state, m *message) string { return fmt.Sprintf(" by replica %d", replica(m)+1) }
+				w.passed = through
+				w.says = func(s *state, m *message, a answer) string {
+					if m.stage == admitted {
+						return "" // it was told at the admission
+					}
+					return "," + through(s, m)
+				}
+			}
 			if without == "closed" {
 				w.env = append(w.env, env{"the proxy restarts and has forgotten its mark and what it had admitted", once, func(s *state) {
 					s.sys.spent, s.sys.seen = true, [2]uint8{}
@@ -270,12 +282,12 @@ func proxies(two bool) strategy {
 							s.net[j].stage = abandoned
 						}
 					}
-				}})
+				}, nil})
 			}
 		},
 	}
 	if two {
-		return strategy{"proxy-two", "a proxy that checks the token, two replicas", "As one proxy, on two machines behind a load balancer.", g.cellsOf("proxy-two")}
+		return strategy{"proxy-two", "a proxy that checks the token, two replicas", "Two proxies behind a load balancer, each of which checks the token.", g.cellsOf("proxy-two")}
 	}
-	return strategy{"proxy", "a proxy that checks the token, one instance", "A new token is admitted when all requests under lower ones have ended; then lower ones are refused.", g.cellsOf("proxy")}
+	return strategy{"proxy", "a proxy that checks the token, one instance (pawl guard proxy)", "A new token is admitted when all requests under lower ones have ended; then lower ones are refused.", g.cellsOf("proxy")}
 }

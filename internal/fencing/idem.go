@@ -1,5 +1,7 @@
 package fencing
 
+import "fmt"
+
 // idem is an interface of others that remembers an idempotency key and carries out each
 // key once.
 func idem(byToken bool) strategy {
@@ -41,6 +43,12 @@ func idemWorld(op, without string, byToken bool) *world {
 	}
 	w.rules = rules{once: true}
 	w.dedupe = true
+	w.keyed = func(m *message) string {
+		if byToken {
+			return "the key of token " + fmt.Sprint(m.arg)
+		}
+		return "the operation's key"
+	}
 	for i := range clients {
 		ask := step{
 			send: func(t *turn) message {
@@ -83,7 +91,7 @@ func idemWorld(op, without string, byToken bool) *world {
 		}
 	}
 	if without == "keeps" {
-		w.env = append(w.env, env{"the receiver forgets the key", func(s *state) bool { return s.sys.keys != 0 && !s.sys.spent }, func(s *state) { s.sys.keys, s.sys.spent = 0, true }})
+		w.env = append(w.env, env{"the receiver forgets the key", func(s *state) bool { return s.sys.keys != 0 && !s.sys.spent }, func(s *state) { s.sys.keys, s.sys.spent = 0, true }, nil})
 	}
 	return w
 }

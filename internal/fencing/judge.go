@@ -136,11 +136,11 @@ func (w *world) faults() string {
 }
 
 // sentences tells a trace in plain words, a step each. That an answer arrives is told by
-// what it leads to.
+// what it leads to, and a request that reaches the store at once by its answer.
 func sentences(trace []Event) []string {
 	var out []string
 	for i, e := range trace {
-		if e.Kind != Receives {
+		if e.Kind != Receives && !followed(trace, i) {
 			out = append(out, e.sentence(trace[:i]))
 		}
 	}
@@ -150,17 +150,17 @@ func sentences(trace []Event) []string {
 // sentence tells one event, after those before it.
 func (e Event) sentence(before []Event) string {
 	who := e.Who
-	if len(who) > 1 {
-		who = "the " + who
+	if who == "collector" {
+		who = "the collector"
 	}
 	switch e.Kind {
 	case Sends:
 		if again(before, e) {
-			return who + " sends it again: " + e.Text
+			return who + " sends it again: " + e.Text + "; it is on its way"
 		}
-		return who + " sends " + e.article + e.Text
+		return who + " sends " + e.article + e.Text + "; it is on its way"
 	case Admits, Arrives:
-		return fmt.Sprintf("%s's %s: %s", who, e.Text, e.Says)
+		return fmt.Sprintf("%s's %s%s: %s", who, e.Text, repeated(before, e), e.Says)
 	case Loses:
 		return fmt.Sprintf("%s's %s is lost on its way", who, e.Text)
 	case Happens:
@@ -168,6 +168,21 @@ func (e Event) sentence(before []Event) string {
 	default:
 		return who + " " + e.Text
 	}
+}
+
+// repeated says that a request was sent once more right before it arrives.
+func repeated(before []Event, e Event) string {
+	for i := len(before) - 1; i >= 0; i-- {
+		b := before[i]
+		if b.Kind == Receives {
+			continue
+		}
+		if b.Kind == Sends && b.Who == e.Who && b.sent == e.sent && again(before[:i], b) {
+			return ", sent again"
+		}
+		break
+	}
+	return ""
 }
 
 // again reports whether the sender's request before was the same.

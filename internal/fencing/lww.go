@@ -86,10 +86,16 @@ func lwwWorld(op, without string, clock bool) *world {
 		*o = object{there: m.op == opPut, tok: m.tok, set: m.val.set, nonce: ts}
 		return answer{code: done}, true
 	}
+	w.says = func(s *state, m *message, a answer) string {
+		if m.op == opPut && s.obj[m.key].tok > m.tok && !clock && op != Effect {
+			return ", but never to be read: what is there has a higher timestamp"
+		}
+		return ""
+	}
 	if op == Delete && without == "tombstone" {
 		w.env = append(w.env, env{"the tombstone is purged (gc_grace is over)", func(s *state) bool {
 			return !s.obj[0].there && s.obj[0].nonce > 0
-		}, func(s *state) { s.obj[0] = object{} }})
+		}, func(s *state) { s.obj[0] = object{} }, nil})
 	}
 	return w
 }

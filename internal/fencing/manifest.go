@@ -28,6 +28,12 @@ const (
 func manifestWorld(op, without string) *world {
 	w := newWorld("manifest", "0/a", "1/a", "1/b", "2/a", "2/b", "3/a", "3/b")
 	w.hashed = true // every body holds a nonce
+	w.says = func(s *state, m *message, a answer) string {
+		if m.key != 0 || a.code != done || m.op != opGet && m.op != opPut {
+			return ""
+		}
+		return ", it " + w.listing(s.obj[0])
+	}
 	w.budget, w.takesOver = few, true
 	w.rules = rules{order: true, clean: true, once: op == Effect}
 	w.has(0, object{set: 1 << oldObject})

@@ -16,6 +16,9 @@ func outbox() strategy {
 func outboxWorld(op, without string) *world {
 	w := newWorld(namesOf(op)...)
 	w.budget, w.relays = few, true
+	if op == Effect {
+		w.name[0] = "a charge"
+	}
 	if op != Effect {
 		w.rules.order = true
 	}

@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawlproject/pawl/internal/fencing/table"
@@ -12,7 +13,7 @@ func fillPage(page string, t table.Table) (string, error) {
 	for _, part := range []struct {
 		name string
 		text func(table.Table) string
-	}{{"stores", storesText}, {"table", tableText}, {"conditions", conditionsText}, {"examples", examplesText}, {"bounds", boundsText}} {
+	}{{"stores", storesText}, {"table", tableText}, {"conditions", conditionsText}, {"bounds", boundsText}} {
 		begin, end := "<!-- generated: "+part.name+" -->\n", "<!-- end: "+part.name+" -->\n"
 		before, rest, ok := strings.Cut(page, begin)
 		_, after, ok2 := strings.Cut(rest, end)
@@ -76,6 +77,8 @@ func cellOf(t table.Table, strategy, operation string) table.Cell {
 	return table.Cell{}
 }
 
+// conditionsText has a section for each strategy, with the drawings of what happens where a
+// condition of it does not hold.
 func conditionsText(t table.Table) string {
 	var b strings.Builder
 	for _, s := range t.Strategies {
@@ -84,8 +87,29 @@ func conditionsText(t table.Table) string {
 			b.WriteString("* " + line + "\n")
 		}
 		b.WriteString("\n")
+		for _, op := range Operations {
+			c := cellOf(t, s.Key, op)
+			drawings(&b, c, beside(c, less(t, s.Key, c)))
+		}
 	}
 	return b.String()
+}
+
+// drawings shows the drawings of a cell, of which the conditions in said were just told.
+func drawings(b *strings.Builder, c table.Cell, said []string) {
+	for _, l := range c.Lacks {
+		if l.Figure == "" {
+			continue
+		}
+		without := ""
+		switch {
+		case l.Condition != "" && len(said) == 1:
+			without = " without that condition"
+		case l.Condition != "":
+			without = fmt.Sprintf(" without (%d)", slices.Index(said, l.Condition)+1)
+		}
+		fmt.Fprintf(b, "What happens at *%s*%s:\n\n![%s](fencing/%s)\n\n", c.Operation, without, l.Fault, l.Figure)
+	}
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -96,7 +120,8 @@ func linesOf(t table.Table, strategy string) []string {
 	var lines []string
 	var ops [][]string
 	for _, op := range Operations {
-		line := lineOf(cellOf(t, strategy, op))
+		c := cellOf(t, strategy, op)
+		line := lineOf(c, less(t, strategy, c))
 		same := -1
 		for i := range lines {
 			if lines[i] == line {
@@ -115,21 +140,52 @@ func linesOf(t table.Table, strategy string) []string {
 	return lines
 }
 
-func lineOf(c table.Cell) string {
+// less is the operation before that of a cell that depends on some of its conditions and on
+// no others, so that the page need not repeat them; its operation is "" where there is none.
+func less(t table.Table, strategy string, c table.Cell) (best table.Cell) {
+	for _, op := range Operations {
+		if op == c.Operation {
+			break
+		}
+		o := cellOf(t, strategy, op)
+		if o.Verdict != table.If || len(o.Lacks) >= len(c.Lacks) || len(o.Lacks) <= len(best.Lacks) {
+			continue
+		}
+		if len(beside(c, o)) == len(c.Lacks)-len(o.Lacks) {
+			best = o
+		}
+	}
+	return best
+}
+
+// beside are the conditions of a cell that another does not have.
+func beside(c, o table.Cell) []string {
+	var all []string
+	for _, l := range c.Lacks {
+		if !slices.ContainsFunc(o.Lacks, func(k table.Lack) bool { return k.Condition == l.Condition }) {
+			all = append(all, l.Condition)
+		}
+	}
+	return all
+}
+
+// lineOf says what holds for a cell; known is another, whose conditions are not repeated.
+func lineOf(c, known table.Cell) string {
 	switch c.Verdict {
 	case table.Safe:
 		return "**safe**."
 	case table.Unsafe:
 		return "**unsafe**: " + c.Lacks[0].Fault + "."
 	case table.If:
-		var all []string
-		for _, l := range c.Lacks {
-			all = append(all, l.Condition)
+		all := beside(c, known)
+		begin := "**safe if** "
+		if known.Operation != "" {
+			begin = "**safe if**, beside what " + known.Operation + " needs, "
 		}
 		if len(all) == 1 {
-			return "**safe if** " + all[0] + "."
+			return begin + all[0] + "."
 		}
-		return "**safe if** (1) " + numbered(all) + "."
+		return begin + "(1) " + numbered(all) + "."
 	}
 	return "does not apply: " + c.None + "."
 }
@@ -142,42 +198,26 @@ func numbered(all []string) string {
 	return text
 }
 
-func examplesText(t table.Table) string {
-	var b strings.Builder
-	for _, c := range t.Cells {
-		for _, l := range c.Lacks {
-			if l.Figure == "" {
-				continue
-			}
-			fmt.Fprintf(&b, "#### %s, %s\n\n", c.Strategy, c.Operation)
-			if l.Condition != "" {
-				fmt.Fprintf(&b, "What is left out: %s.\n\n", l.Condition)
-			}
-			fmt.Fprintf(&b, "![%s](fencing/%s)\n\n", l.Fault, l.Figure)
-		}
-	}
-	return b.String()
-}
-
 func boundsText(t table.Table) string {
 	var b strings.Builder
-	b.WriteString("| what may go wrong in one run | where |\n|---|---|\n")
+	b.WriteString("| what may go wrong in one run | strategies with an operation |\n|---|---|\n")
 	var faults []string
-	users := map[string][]string{}
-	states := 0
+	cells := map[string]int{}
+	states, all := 0, 0
 	for _, c := range t.Cells {
 		states += c.States
 		if c.Faults == "" {
 			continue
 		}
-		if users[c.Faults] == nil {
+		if cells[c.Faults] == 0 {
 			faults = append(faults, c.Faults)
 		}
-		users[c.Faults] = append(users[c.Faults], "`"+c.Strategy+" "+c.Operation+"`")
+		cells[c.Faults]++
+		all++
 	}
 	for _, f := range faults {
-		fmt.Fprintf(&b, "| %s | %s |\n", f, strings.Join(users[f], ", "))
+		fmt.Fprintf(&b, "| %s | %d |\n", f, cells[f])
 	}
-	fmt.Fprintf(&b, "\nAll in all %d states, in %d cells.\n", states, len(t.Cells))
+	fmt.Fprintf(&b, "| all, in %d states | %d |\n", states, all)
 	return b.String()
 }

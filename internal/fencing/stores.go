@@ -6,42 +6,42 @@ import "github.com/pawlproject/pawl/internal/fencing/table"
 var stores = []table.Store{
 	{
 		Key: "postgres", Name: "PostgreSQL", Strategies: []string{"token", "outbox"},
-		Do:     "Use the guard (docs/guards-postgres.md), and stop reading: the database checks the token in the transaction that does the work.",
+		Do:     "Use the guard (docs/guards-postgres.md): the database checks the token in the transaction that does the work.",
 		Leaves: "What the holder does outside of the database. For that write an outbox row in the same transaction.",
 	},
 	{
 		Key: "sqlite", Name: "SQLite", Strategies: []string{"token", "outbox"},
-		Do:     "Use the guard (guard/sqlguard), and stop reading.",
+		Do:     "Use the guard (guard/sqlguard): the database checks the token in the transaction that does the work.",
 		Leaves: "What the holder does outside of the database.",
 	},
 	{
 		Key: "s3", Name: "S3 and what speaks like it", Strategies: []string{"cas-claim", "manifest", "create-boundary", "create", "token-in-name", "etag-s3", "manifest-any", "create-gc", "deadline", "revocation", "wait-out", "nothing"},
-		Do:     "Use objguard (docs/guards-objects.md): one pointer object with token and nonce in its body, claimed and replaced by If-Match; all else in immutable objects that it lists. For a log, create-if-absent slots with a boundary. Try the server's conditional writes under load before you trust them.",
+		Do:     "Use objguard (docs/guards-objects.md). First try the store: `pawl guard probe s3://BUCKET/PREFIX`. An If-Match of your own is not enough: a holder that reads late, or again after a 412, wins.",
 		Leaves: "Writers that send no condition (a bucket policy can demand one), and anything outside of the bucket.",
 	},
 	{
 		Key: "gcs", Name: "Google Cloud Storage", Strategies: []string{"cas-claim", "manifest", "create-boundary", "create", "token-in-name", "generation", "manifest-any", "create-gc", "deadline", "wait-out", "nothing"},
-		Do:     "As on S3 (docs/guards-objects.md), with ifGenerationMatch in place of If-Match. Generations are never used twice; the token in the body is still needed, since a late holder that reads again wins.",
+		Do:     "Use objguard with its gcsbucket (docs/guards-objects.md). A generation is never used twice, but a precondition on one is not enough: a holder that reads late, or again after a 412, wins.",
 		Leaves: "Writers that send no precondition, and anything outside of the bucket.",
 	},
 	{
 		Key: "azure", Name: "Azure Blob Storage", Strategies: []string{"cas-claim", "manifest", "create-boundary", "create", "lease", "token-in-name", "etag-azure", "manifest-any", "create-gc", "deadline", "wait-out", "nothing"},
-		Do:     "As on S3 (docs/guards-objects.md). A blob lease also keeps out writers that send no condition: an infinite one, taken by changing the id in place and never by breaking it, under the same manifest.",
+		Do:     "Use objguard (docs/guards-objects.md) with a bucket that you write: four methods, and a contract to test them by. A blob lease on top of it also keeps out writers that send no condition: an infinite one, taken by changing the id in place and never by breaking it.",
 		Leaves: "A lease that lapses or is broken protects nothing; deleting the container ignores it.",
 	},
 	{
-		Key: "http", Name: "an HTTP API of your own", Strategies: []string{"token", "proxy", "proxy-two", "idem-op", "outbox"},
-		Do:     "Check the token in the handler, in the transaction of the work; httpguard (docs/guards-http.md) is the middleware. If you cannot change the service, put one draining proxy before it.",
+		Key: "http", Name: "an HTTP service that you can change, or put a proxy before", Strategies: []string{"token", "proxy", "proxy-two", "idem-op", "outbox"},
+		Do:     "You cannot change it: put one `pawl guard proxy` before it (docs/guards-http.md), and set `--max-upstream` above its longest request. You can: use the middleware of httpguard, or show the token to the database in the transaction that does the work.",
 		Leaves: "Requests that pass beside the proxy, and what the service does elsewhere.",
 	},
 	{
-		Key: "api", Name: "somebody's API that takes idempotency keys", Strategies: []string{"idem-op", "outbox", "idem-token"},
+		Key: "api", Name: "an API of others that takes idempotency keys", Strategies: []string{"idem-op", "outbox", "idem-token"},
 		Do:     "Make the key from the operation, never from the token, and store it with the body in a guarded database before the first send. Stop repeating well before the provider forgets keys, and ask it then what has happened.",
 		Leaves: "The order of different operations, and repeats after the key was forgotten.",
 	},
 	{
-		Key: "api-without", Name: "somebody's API without idempotency keys", Strategies: []string{"proxy", "wait-out", "revocation", "outbox", "nothing"},
-		Do:     "Nothing keeps a late call out. Send all calls through one outbox relay or one draining proxy, look before each call whether it was done (by your own reference in its data), and give the lease a lock-delay longer than a call can take.",
+		Key: "api-without", Name: "an API of others without idempotency keys", Strategies: []string{"proxy", "wait-out", "revocation", "outbox", "nothing"},
+		Do:     "Nothing keeps a late call out. Send all calls through one outbox relay or one `pawl guard proxy`, look before each call whether it was done (by your own reference in its data), and give the lease a lock-delay longer than a call can take.",
 		Leaves: "A call whose answer is lost may have happened, or happen yet: only the provider can tell.",
 	},
 	{

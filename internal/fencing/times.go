@@ -1,5 +1,7 @@
 package fencing
 
+import "fmt"
+
 // waitOut: the next holder is granted only when what the old one sent has ended.
 func waitOut() strategy {
 	own := condition{"stop", "a holder cannot send after its own deadline, not even when it is paused between looking at its clock and sending"}
@@ -12,9 +14,12 @@ func waitOut() strategy {
 				return i == 0 || int(s.sys.ended) >= i && (without == "delay" || !s.holds(func(m *message) bool { return int(m.tok) <= i }))
 			}
 			w.env = append(w.env, env{
-				"the lease of the newest holder ends",
+				"the lease of ",
 				func(s *state) bool { return s.sys.ended < clients-1 && s.granted > s.sys.ended },
 				func(s *state) { s.sys.ended++ },
+				func(s *state) string {
+					return fmt.Sprintf("%s ends, and %s is granted", letter(s.sys.ended), letter(s.sys.ended+1))
+				},
 			})
 		},
 	}
@@ -60,15 +65,32 @@ func (c clockwork) set(w *world) {
 		m.until = s.sys.now + c.upload
 		return taken
 	}
+	w.passed = func(s *state, m *message) string {
+		return fmt.Sprintf(" (the store's clock says %d)", s.sys.now-min(s.sys.now, s.sys.skew))
+	}
 	if c.holder {
 		w.maySend = func(s *state, i int) bool { return s.sys.now <= c.notAfter(uint8(i+1)) }
 	}
 	w.env = append(w.env,
 		env{"time goes by", func(s *state) bool {
 			return s.sys.now < end && !s.holds(func(m *message) bool { return m.stage == admitted && m.until <= s.sys.now })
-		}, func(s *state) { s.sys.now++ }},
-		env{"the store's clock falls behind", func(s *state) bool { return s.sys.skew < c.skew && s.sys.now == 0 }, func(s *state) { s.sys.skew++ }},
+		}, func(s *state) { s.sys.now++ }, c.tick},
+		env{"the store's clock falls behind", func(s *state) bool { return s.sys.skew < c.skew && s.sys.now == 0 }, func(s *state) { s.sys.skew++ }, nil},
 	)
+}
+
+// tick says what a moment means for the leases.
+func (c clockwork) tick(s *state) string {
+	text := fmt.Sprintf(": it is %d", s.sys.now)
+	for i := range uint8(clients) {
+		if s.sys.now == c.notAfter(i+1) {
+			text += fmt.Sprintf(", the deadline of %s", letter(i+1))
+		}
+		if s.sys.now == c.starts(int(i)) {
+			text += fmt.Sprintf(", %s is granted", letter(i+1))
+		}
+	}
+	return text
 }
 
 // deadline: the write carries a time after which the store refuses it.
@@ -135,6 +157,17 @@ func revocation() strategy {
 				s.sys.revoked = max(s.sys.revoked, m.tok)
 				return answer{code: done}, true
 			}
+			w.says = func(s *state, m *message, _ answer) string {
+				switch {
+				case m.op != opRevoke:
+					return ""
+				case s.sys.pending > s.sys.revoked:
+					return ", before it has reached the store"
+				case s.holds(lower(m.tok)):
+					return "; what was admitted before goes on"
+				}
+				return ""
+			}
 			w.admit = func(s *state, m *message) verdict {
 				switch {
 				case m.tok < s.sys.revoked:
@@ -147,7 +180,7 @@ func revocation() strategy {
 			if without == "sync" {
 				w.env = append(w.env, env{"the revocation reaches the store", func(s *state) bool { return s.sys.pending > s.sys.revoked }, func(s *state) {
 					s.sys.revoked = s.sys.pending
-				}})
+				}, nil})
 			}
 		},
 	}

@@ -68,9 +68,10 @@ const (
 
 // env is an event of the surroundings.
 type env struct {
-	text string
+	text string // what happens, or the beginning of what says tells
 	can  func(s *state) bool
 	do   func(s *state)
+	says func(s *state) string // what has changed by it; nil: nothing more
 }
 
 // budget says how much may go wrong in one run: of each kind, and in all.
@@ -102,7 +103,14 @@ type world struct {
 	takesOver  bool // the third holder takes over, and does nothing else
 	relays     bool // what works beside the clients meets faults, too
 	dedupe     bool // an outside receiver knows an operation again
-	tellTo     func(Event)
+
+	// What is only told, where a trace is.
+	tellTo func(Event)
+	tag    string                                      // what a version is called; "": versions are not told
+	tags   [objects][]tag                              // versions in the order of the trace
+	says   func(s *state, m *message, a answer) string // what matters in an answer; "": nothing more
+	keyed  func(m *message) string                     // which idempotency key a request carries
+	passed func(s *state, m *message) string           // why a request was admitted
 }
 
 func (w *world) tell(e Event) {

@@ -155,7 +155,13 @@ func (b Bucket) do(ctx context.Context, method, at string, body io.Reader, size 
 			r.Body = http.NoBody
 		}
 	}
-	return b.client.Do(r)
+	resp, err := b.client.Do(r)
+	// An http.Client follows some redirections of a write with a read, whose answer says
+	// nothing of the write.
+	if err == nil && resp.Request != nil && resp.Request.Method != method {
+		return nil, errors.Join(fmt.Errorf("a %s was redirected and became a %s", method, resp.Request.Method), resp.Body.Close())
+	}
+	return resp, err
 }
 
 // decode reads an answer in JSON to its end.

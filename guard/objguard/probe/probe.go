@@ -21,6 +21,8 @@ const (
 	racersDefault = 32
 	// conflictTries is how often a racer repeats what the store did not decide.
 	conflictTries = 20
+	// firstMax bounds the first write: a store that hangs is told soon.
+	firstMax = 15 * time.Second
 	// cleanMax bounds the deletion of what the probe wrote.
 	cleanMax = 10 * time.Second
 )
@@ -56,10 +58,10 @@ func Run(ctx context.Context, buckets []objguard.Bucket, prefix string, o Option
 		prefix += "/"
 	}
 	p := &prober{buckets: buckets, prefix: prefix + "pawl-probe-" + rand.Text() + "/", o: o}
-	defer func() { err = errors.Join(err, p.clean(ctx)) }()
-	if _, err := p.put(ctx, p.key("first"), "first", objguard.IfAbsent()); err != nil {
+	if err := p.first(ctx); err != nil {
 		return nil, fmt.Errorf("probe: the first write: %w", err)
 	}
+	defer func() { err = errors.Join(err, p.clean(ctx)) }()
 	for _, property := range properties {
 		fault, err := property.try(ctx, p)
 		if ctx.Err() != nil {
@@ -68,6 +70,18 @@ func Run(ctx context.Context, buckets []objguard.Bucket, prefix string, o Option
 		report = append(report, property.result(property.needed || slices.Contains(o.Need, property.name), fault, err))
 	}
 	return report, nil
+}
+
+// first writes a first object. It cleans up after itself where something may have been
+// written.
+func (p *prober) first(ctx context.Context) error {
+	within, cancel := context.WithTimeoutCause(ctx, firstMax, fmt.Errorf("no answer within %v", firstMax))
+	defer cancel()
+	_, err := p.put(within, p.key("first"), "first", objguard.IfAbsent())
+	if errors.Is(err, guard.ErrUnknown) || errors.Is(err, objguard.ErrConflict) {
+		_ = p.clean(ctx) // the error of the write tells more
+	}
+	return err
 }
 
 // clean deletes what lies below the probe's own prefix.
@@ -154,7 +168,7 @@ func (p *prober) race(ctx context.Context, key string, laps []lap) (fault string
 	close(start)
 	wg.Wait()
 	var won []int
-	unknown := 0
+	unknown := 0 // writers without an answer
 	for i, err := range errs {
 		switch {
 		case err == nil && laps[i].text == "" && len(won) > 0 && laps[won[len(won)-1]].text == "":
@@ -173,6 +187,9 @@ func (p *prober) race(ctx context.Context, key string, laps []lap) (fault string
 		return fmt.Sprintf("none of %d writers won", len(laps)), nil
 	case len(won) == 0:
 		return "", fmt.Errorf("%d of %d writers had no answer", unknown, len(laps))
+	case 2*unknown > len(laps):
+		// A store that turns most of them away has not shown what it does when they race.
+		return "", fmt.Errorf("%d of %d writers had no answer, too many for a race", unknown, len(laps))
 	}
 	text, _, err := p.get(ctx, key)
 	switch want := laps[won[0]].text; {

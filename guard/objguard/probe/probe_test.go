@@ -8,7 +8,10 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/objguard"
@@ -86,8 +89,8 @@ func TestProbeNamesTheFault(t *testing.T) {
 		b := &faulty{fault: fault}
 		report, err := Run(t.Context(), []objguard.Bucket{b, b}, "here", Options{Rounds: 40, Racers: 16})
 		if fault == "inverted" {
-			if err == nil {
-				t.Errorf("%s: the first write passed", fault)
+			if err == nil || strings.Contains(err.Error(), "clean up") {
+				t.Errorf("%s: expected the first write's error and no other, got %v", fault, err)
 			}
 			continue
 		}
@@ -106,6 +109,75 @@ func TestProbeNamesTheFault(t *testing.T) {
 			t.Errorf("%s: it left %q (%v)", fault, keys, err)
 		}
 	}
+}
+
+// turning turns most of the writers of a race away, and keeps no condition among them.
+type turning struct {
+	faulty
+	writes atomic.Int32
+}
+
+func (b *turning) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, c objguard.Condition) (string, error) {
+	race := strings.Contains(key, "/create-") || strings.Contains(key, "/replace-") && !c.Absent()
+	if race && b.writes.Add(1)%16 != 1 {
+		return "", guard.ErrUnknown
+	}
+	return b.faulty.Put(ctx, key, body, size, c)
+}
+
+// A race in which hardly anybody was answered has shown nothing.
+func TestARaceWithoutAnswersIsNotKept(t *testing.T) {
+	b := &turning{}
+	report, err := Run(t.Context(), []objguard.Bucket{b}, "", Options{Rounds: 3, Racers: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report {
+		if (r.Property == Created || r.Property == Replaced) && r.Verdict != NotTried {
+			t.Errorf("%+v", r)
+		}
+	}
+	if report.Safe() {
+		t.Error("it is safe")
+	}
+}
+
+// listing begins where it likes.
+type listing struct{ faulty }
+
+func (b *listing) List(ctx context.Context, prefix, _ string) ([]string, bool, error) {
+	return b.faulty.List(ctx, prefix, "")
+}
+
+func TestAListingFromItsBeginningIsToldBroken(t *testing.T) {
+	report, err := Run(t.Context(), []objguard.Bucket{&listing{}}, "", Options{Rounds: 1, Racers: 2})
+	if err != nil || report[0].Property != Reads || report[0].Verdict != Broken {
+		t.Errorf("%+v (%v)", report, err)
+	}
+}
+
+// hanging answers nothing.
+type hanging struct{ faulty }
+
+func (*hanging) Put(ctx context.Context, _ string, _ io.ReadSeeker, _ int64, _ objguard.Condition) (string, error) {
+	<-ctx.Done()
+	return "", fmt.Errorf("%w: %w", guard.ErrUnknown, context.Cause(ctx))
+}
+
+func (*hanging) List(ctx context.Context, _, _ string) ([]string, bool, error) {
+	<-ctx.Done()
+	return nil, false, ctx.Err()
+}
+
+// A store that hangs is told within half a minute; the clean-up hangs too.
+func TestAStoreThatHangsIsToldSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, err := Run(t.Context(), []objguard.Bucket{&hanging{}}, "", Options{})
+		if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "no answer within") || took > 30*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
 }
 
 func TestWhatIsNeededAndNotTriedIsNotSafe(t *testing.T) {

@@ -34,6 +34,12 @@ func reads(ctx context.Context, p *prober) (string, error) {
 		if !slices.Contains(keys, key) {
 			return "an object is missing in a listing", nil
 		}
+		if keys, _, err = p.buckets[0].List(ctx, key, key); err != nil {
+			return "", err
+		}
+		if slices.Contains(keys, key) {
+			return "a listing that begins after a key shows it again", nil
+		}
 	}
 	return "", nil
 }

@@ -48,7 +48,10 @@ func (b Bucket) Get(ctx context.Context, key string) (objguard.Object, error) {
 	if err != nil {
 		return objguard.Object{}, read(err)
 	}
-	return objguard.Object{Body: out.Body, Size: aws.ToInt64(out.ContentLength), ETag: aws.ToString(out.ETag)}, nil
+	if out.ContentLength == nil || aws.ToString(out.ETag) == "" {
+		return objguard.Object{}, errors.Join(errors.New("s3bucket: an object without an ETag or a length"), out.Body.Close())
+	}
+	return objguard.Object{Body: out.Body, Size: *out.ContentLength, ETag: *out.ETag}, nil
 }
 
 // Put writes an object under a condition, see [objguard.Bucket].
@@ -83,7 +86,13 @@ type noting struct {
 
 func (n noting) Do(r *http.Request) (*http.Response, error) {
 	n.s.was = true
-	return n.client.Do(r)
+	resp, err := n.client.Do(r)
+	// An http.Client follows some redirections of a write with a read, whose answer says
+	// nothing of the write.
+	if err == nil && resp.Request != nil && resp.Request.Method != r.Method {
+		return nil, errors.Join(fmt.Errorf("a %s was redirected and became a %s", r.Method, resp.Request.Method), resp.Body.Close())
+	}
+	return resp, err
 }
 
 // headers are the values of If-Match and If-None-Match.
@@ -145,7 +154,10 @@ func written(ctx context.Context, err error, sent bool) error {
 	// The SDK makes one with status 0 of a request that failed.
 	if !answered || answer.HTTPStatusCode() == 0 {
 		op, ok := errors.AsType[*net.OpError](err)
-		if (!sent || ok && op.Op == "dial") && ctx.Err() == nil {
+		switch {
+		case !sent && ctx.Err() != nil:
+			return fmt.Errorf("s3bucket: %w: %w", context.Cause(ctx), err)
+		case !sent, ok && op.Op == "dial" && ctx.Err() == nil:
 			return fmt.Errorf("s3bucket: %w", err)
 		}
 		if ctx.Err() != nil {

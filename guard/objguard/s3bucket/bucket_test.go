@@ -97,6 +97,63 @@ func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
 	}
 }
 
+// A client of Go's own follows a redirection of a write with a read. What is read is not what
+// was written.
+func TestARedirectedWriteIsNotDone(t *testing.T) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			http.Redirect(w, r, r.URL.String(), http.StatusMovedPermanently)
+			return
+		}
+		w.Header().Set("ETag", `"of another"`)
+	}))
+	defer h.Close()
+	b := s3bucket.New(s3.New(s3.Options{
+		BaseEndpoint: &h.URL, UsePathStyle: true, Region: "local", HTTPClient: h.Client(), Credentials: aws.AnonymousCredentials{},
+	}), "data")
+	if tag, err := b.Put(t.Context(), "key", strings.NewReader("x"), 1, objguard.IfAbsent()); !errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("ETag %s, %v", tag, err)
+	}
+}
+
+// Credentials are looked for before anything is sent. When the context ends meanwhile nothing
+// was written.
+func TestAContextThatEndsBeforeTheRequestIsNotUnknown(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	url := "http://127.0.0.1:1"
+	b := s3bucket.New(s3.New(s3.Options{
+		BaseEndpoint: &url, UsePathStyle: true, Region: "local",
+		Credentials: aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+			end()
+			return aws.Credentials{}, ctx.Err()
+		}),
+	}), "data")
+	_, err := b.Put(ctx, "key", strings.NewReader("x"), 1, objguard.IfAbsent())
+	if !errors.Is(err, context.Canceled) || errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("the answer is %v", err)
+	}
+}
+
+// Without an ETag there is nothing to expect, and without a length nothing tells a body that
+// was cut.
+func TestAnObjectWithoutETagOrLengthIsNotOpened(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"no ETag": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") },
+		"no length": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", `"tag"`)
+			w.(http.Flusher).Flush()
+			fmt.Fprint(w, "x")
+		},
+	} {
+		h := httptest.NewServer(answer)
+		o, err := bucket(h.URL, nil).Get(t.Context(), "key")
+		h.Close()
+		if err == nil || errors.Is(err, objguard.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+	}
+}
+
 func TestPolicy(t *testing.T) {
 	text, err := s3bucket.Policy("b", "p")
 	if err != nil || !json.Valid(text) {

@@ -80,9 +80,12 @@ func bucketAt(ctx context.Context, at string) (b objguard.Bucket, below string, 
 }
 
 func (p *bucketPlace) setting() Setting {
-	s := Setting{Ledger: "S3", Guard: "objguard", Where: "prefix " + p.prefix}
+	s := Setting{
+		Ledger: "S3", Guard: "objguard", Where: "prefix " + p.prefix,
+		Late: "; its If-Match held, because it read the ETag anew",
+	}
 	if p.own != nil {
-		s.Ledger, s.Where = "S3's protocol, in a store of this program's own", ""
+		s.Ledger, s.Where = "an object store that speaks S3, which this demo serves from memory", ""
 	}
 	return s
 }

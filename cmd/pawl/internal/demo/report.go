@@ -25,6 +25,9 @@ type Setting struct {
 	// Ledger is the kind of database, Guard what guards it, and Where names it
 	// when it has a name.
 	Ledger, Guard, Where string
+	// Late is what to say of the late write that nobody refuses, behind a semicolon;
+	// empty: nothing.
+	Late string
 }
 
 // Act is a part of the story.

@@ -245,7 +245,7 @@ func (z *zombie) comesBack(ctx context.Context, a *process, w Worker, o Outcome)
 		if err != nil {
 			return false, err
 		}
-		z.say("A", s.Step, s.Token, "writes %d + %d = %d: it had looked at its lease just before it was stopped", s.Balance-amountA, amountA, s.Balance)
+		z.say("A", s.Step, s.Token, "writes %d + %d = %d: it had looked at its lease just before it was stopped%s", s.Balance-amountA, amountA, s.Balance, z.place.setting().Late)
 		return false, nil
 	}
 	s, err := a.next(ctx, stepRefused)

@@ -42,6 +42,8 @@ var inside = map[string]string{
 	"objguard.pauseMax":       "a pause between two tries",
 	"probe.conflictTries":     "one writer of a race",
 	"probe.cleanMax":          "what a probe leaves behind",
+	"probe.firstMax":          "the first write of a probe",
+	"guarddb.credentialsMax":  "the search for credentials, within the time of a command",
 	"probe.readMax":           "what a probe wrote",
 	"gcsbucket.answerMax":     "a page of a listing",
 	"gcsbucket.textMax":       "what is shown of an error",

@@ -41,43 +41,9 @@ func block(t *testing.T, file, what string) string {
 func TestReadmeProgram(t *testing.T) {
 	wholly(t)
 	program := block(t, "README.md", "go")
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	// Which versions of others it takes is not ours to ask a proxy.
-	lines := block(t, "README.md", "gomod")
-	mod := "module example\n\ngo 1.26\n\nrequire modernc.org/sqlite " + sqliteVersion(t) + "\n" +
-		strings.ReplaceAll(lines, "=> ../pawl", "=> "+top) + "\n"
-	if lines != block(t, "README.ja.md", "gomod") || strings.Count(mod, "=> "+top) != 3 {
-		t.Errorf("the README says of go.mod\n%s", lines)
-	}
 	s := newServer(t)
 	s.up()
-	if !strings.Contains(program, `"`+linkDefault+`"`) || strings.Contains(program, "Getenv") {
-		t.Errorf("the README's program does not run as it stands against a server at its default address, %s", linkDefault)
-	}
-	program = strings.ReplaceAll(program, linkDefault, s.link)
-	for name, text := range map[string]string{"main.go": program, "go.mod": mod} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	goTool := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("go %q: %v\n%s", args, err, out)
-		}
-		return string(out)
-	}
-	goTool("build", "-o", "example", ".")
-	if out := goTool("vet", "."); out != "" {
-		t.Errorf("go vet: %s", out)
-	}
+	dir := built(t, s, program, "modernc.org/sqlite")
 
 	// It may be run again: nothing that it leaves behind is in its way.
 	for range 2 {
@@ -112,10 +78,56 @@ func TestReadmeProgram(t *testing.T) {
 	all.Wait()
 }
 
-// sqliteVersion is the one that the workspace is tested with.
-func sqliteVersion(t *testing.T) string {
+// built builds a program of the documentation, which dials the server's default address,
+// in a user's module with the README's lines and others' modules. It returns the folder,
+// where the program is "example".
+func built(t *testing.T, s *server, program string, modules ...string) (dir string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", "modernc.org/sqlite").CombinedOutput()
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	lines := block(t, "README.md", "gomod")
+	mod := "module example\n\ngo 1.26\n\n"
+	for _, m := range modules {
+		mod += "require " + m + " " + versionOf(t, m) + "\n"
+	}
+	mod += strings.ReplaceAll(lines, "=> ../pawl", "=> "+top) + "\n"
+	if lines != block(t, "README.ja.md", "gomod") || strings.Count(mod, "=> "+top) != 4 {
+		t.Errorf("the README says of go.mod\n%s", lines)
+	}
+	if !strings.Contains(program, `"`+linkDefault+`"`) || strings.Contains(program, "Getenv") {
+		t.Errorf("the program does not run as it stands against a server at its default address, %s", linkDefault)
+	}
+	program = strings.ReplaceAll(program, linkDefault, s.link)
+	for name, text := range map[string]string{"main.go": program, "go.mod": mod} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goTool := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	goTool("build", "-o", "example", ".")
+	if out := goTool("vet", "."); out != "" {
+		t.Errorf("go vet: %s", out)
+	}
+	return dir
+}
+
+// versionOf is the version of a module that the workspace is tested with: which ones a
+// proxy has is not ours to ask.
+func versionOf(t *testing.T, module string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", module).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -81,10 +80,10 @@ func serve(dir string) error {
 	}
 }
 
-// watch reads what a server says until it is enough or the server has ended.
+// watch reads what a server says until it is enough or the server has ended. Of one
+// server it reads with one scanner, which may have read more than it has given out.
 // It returns how far the server replayed and the last number it called durable.
-func watch(out io.Reader, enough func(said int) bool) (replayed, durable uint64, err error) {
-	lines := bufio.NewScanner(out)
+func watch(lines *bufio.Scanner, enough func(said int) bool) (replayed, durable uint64, err error) {
 	for said := 0; lines.Scan(); said++ {
 		word, number, _ := strings.Cut(lines.Text(), " ")
 		n, err := strconv.ParseUint(number, 10, 64)
@@ -125,10 +124,11 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := atLeast + rng.IntN(400)
-		replayed, durable, err := watch(out, func(said int) bool { return said >= at })
+		lines := bufio.NewScanner(out)
+		replayed, durable, err := watch(lines, func(said int) bool { return said >= at })
 		_ = cmd.Process.Kill()
 		// What it still said before it died counts.
-		_, more, err2 := watch(out, func(int) bool { return false })
+		_, more, err2 := watch(lines, func(int) bool { return false })
 		waited := cmd.Wait()
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)

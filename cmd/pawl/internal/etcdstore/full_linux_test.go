@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -112,11 +113,12 @@ func untilFull(data, ballast string, round int) (replayed, durable uint64, last 
 	if err := cmd.Start(); err != nil {
 		return 0, 0, "", err
 	}
-	replayed, durable, err = watch(out, func(said int) bool { return said >= 20 })
+	lines := bufio.NewScanner(out)
+	replayed, durable, err = watch(lines, func(said int) bool { return said >= 20 })
 	if err == nil {
 		err = fill(ballast)
 	}
-	_, more, err2 := watch(out, func(int) bool { return false })
+	_, more, err2 := watch(lines, func(int) bool { return false })
 	if err := errors.Join(err, err2); err != nil {
 		_ = cmd.Process.Kill()
 		return 0, 0, "", err
@@ -124,8 +126,8 @@ func untilFull(data, ballast string, round int) (replayed, durable uint64, last 
 	if cmd.Wait() == nil {
 		return 0, 0, "", errors.New("the server ended as if all were well")
 	}
-	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-	return replayed, max(durable, more), lines[len(lines)-1], nil
+	ends := strings.Split(strings.TrimSpace(said.String()), "\n")
+	return replayed, max(durable, more), ends[len(ends)-1], nil
 }
 
 // fill takes all the room there is.

@@ -14,6 +14,12 @@ import (
 // say of a name that they cannot read is not passed on: it may hold a password.
 var ErrDSN = errors.New(`expected postgres://USER@HOST:PORT/DATABASE, "host=HOST dbname=DATABASE", sqlite:PATH, s3://BUCKET/PREFIX, or http://HOST:PORT or https://HOST:PORT of a guard over HTTP`)
 
+// dsnError is an ErrDSN of a kind that is known, with what that kind expects.
+type dsnError struct{ expected error }
+
+func (e dsnError) Error() string        { return e.expected.Error() }
+func (e dsnError) Is(target error) bool { return target == ErrDSN }
+
 // marks are the guard of an open database.
 type marks interface {
 	Seen(ctx context.Context, resource string) (guard.State, error)

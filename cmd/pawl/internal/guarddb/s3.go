@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/pgdsn"
@@ -78,12 +82,16 @@ func CheckEndpoint(endpoint string) error {
 	return nil
 }
 
+// ErrRegion: nothing says in which region a bucket of Amazon's lies.
+var ErrRegion = errors.New("no region is known: set AWS_REGION or write ?region=NAME behind the prefix; a store that is not Amazon's needs ?endpoint=URL instead")
+
 // connectionsKept is how many connections to a store stay open for the next request.
 const connectionsKept = 64
 
 // Buckets returns the bucket as it is reached by each endpoint. It sends nothing.
 func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
-	options := []func(*config.LoadOptions) error{config.WithHTTPClient(
+	// What the SDK logs is in the errors, too.
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{}), config.WithHTTPClient(
 		awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = connectionsKept }),
 	)}
 	if s.Region != "" {
@@ -93,7 +101,11 @@ func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("AWS's settings: %w", err)
 	}
-	if cfg.Region == "" && (len(s.Endpoints) > 0 || cfg.BaseEndpoint != nil) {
+	cfg.Credentials = credentials{cfg.Credentials}
+	if cfg.Region == "" {
+		if len(s.Endpoints) == 0 && cfg.BaseEndpoint == nil {
+			return nil, ErrRegion
+		}
 		cfg.Region = "us-east-1"
 	}
 	client := func(endpoint *string) objguard.Bucket {
@@ -114,10 +126,28 @@ func (s S3) Buckets(ctx context.Context) ([]objguard.Bucket, error) {
 	return buckets, nil
 }
 
+// credentialsMax bounds the search for credentials, which may ask services on the network.
+const credentialsMax = 10 * time.Second
+
+var errCredentials = errors.New("no credentials for the store")
+
+// credentials are those of AWS's settings, with an error that is told from a store's.
+type credentials struct{ of aws.CredentialsProvider }
+
+func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	ctx, cancel := context.WithTimeout(ctx, credentialsMax)
+	defer cancel()
+	found, err := c.of.Retrieve(ctx)
+	if err != nil {
+		return aws.Credentials{}, fmt.Errorf("%w: %w", errCredentials, err)
+	}
+	return found, nil
+}
+
 func openS3(dsn string) (*DB, error) {
 	s, err := ParseS3(dsn)
 	if err != nil {
-		return nil, ErrDSN
+		return nil, dsnError{err}
 	}
 	buckets, err := s.Buckets(context.Background())
 	if err != nil {
@@ -129,6 +159,11 @@ func openS3(dsn string) (*DB, error) {
 	}, nil
 }
 
+func isNoBucket(err error) bool {
+	told, ok := errors.AsType[smithy.APIError](err)
+	return ok && told.ErrorCode() == "NoSuchBucket"
+}
+
 // ExplainS3 finds the exit code of an error of a bucket, and what to do about it.
 func ExplainS3(err error) (code int, advice string) {
 	answer, answered := errors.AsType[*awshttp.ResponseError](err)
@@ -137,8 +172,15 @@ func ExplainS3(err error) (code int, advice string) {
 		return exit.CodeNotAcquired, ""
 	case errors.Is(err, objguard.ErrForeignObject), errors.Is(err, objguard.ErrReset):
 		return exit.CodeData, ""
+	case errors.Is(err, errCredentials):
+		return exit.CodeUnavailable, "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 	case !answered, answer.HTTPStatusCode() == 0:
+		if _, ok := errors.AsType[*net.DNSError](err); ok {
+			return exit.CodeUnavailable, "; a store that is not Amazon's mostly needs path_style=true"
+		}
 		return exit.CodeUnavailable, ""
+	case isNoBucket(err):
+		return exit.CodeUnavailable, "; the bucket must exist"
 	case answer.HTTPStatusCode() == http.StatusForbidden, answer.HTTPStatusCode() == http.StatusUnauthorized:
 		return exit.CodeDenied, ""
 	case answer.HTTPStatusCode() >= 500, answer.HTTPStatusCode() == http.StatusNotFound:

@@ -77,7 +77,7 @@ func (r *running) openGuards() error {
 	for _, d := range r.Databases {
 		db, err := guarddb.Open(d.DSN, "pawl "+r.verb(), claimWait)
 		if errors.Is(err, guarddb.ErrDSN) {
-			return exit.Failed(exit.CodeUsage, "%s names no database that is known here: %v", d.From, err)
+			return exit.Failed(exit.CodeUsage, "%s names no guard that is known here: %v", d.From, err)
 		}
 		if err != nil {
 			return &claimError{err, err}
