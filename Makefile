@@ -112,6 +112,10 @@ soak: ## every test with its full count of repetitions
 soak-kill: build ## SIGKILL the server under load, KILLS times (200)
 	@go run ./test/soak -pawl .bin/pawl -kills $(KILLS)
 
+.PHONY: guard-kill
+guard-kill: ## end the guard's proxy under load, KILLS times (200), by KILL, by TERM and while it is paused
+	@set -o pipefail; PAWL_GUARD_KILLS=$(KILLS) go test -v -count=1 -timeout 1h -run GuardProxyKillLoop ./cmd/pawl | grep -E 'stale|rounds|^(---|ok|FAIL)|_test.go'
+
 .PHONY: soak-quorum
 soak-quorum: build ## SIGKILL and stop one of three servers under load, KILLS kills (200); prints the pauses beside their limits
 	@go run ./test/soak -pawl .bin/pawl -servers 3 -kills $(KILLS)

@@ -249,8 +249,10 @@ func (g *Gate) await(ctx context.Context, k *kept, after time.Duration, patience
 	}
 	asked, changed := k.work, k.changed
 	if asked != nil {
-		// The marks have a bound of their own.
-		changed, patience = asked.done, nil
+		// The marks have a bound of their own, which a disk that hangs does not keep.
+		t := time.NewTimer(2 * marksMax) //tidy:clock how long a request waits decides nothing
+		defer t.Stop()
+		changed, patience = asked.done, t.C
 	}
 	var passed <-chan time.Time
 	if after > 0 {
@@ -275,6 +277,8 @@ func (g *Gate) await(ctx context.Context, k *kept, after time.Duration, patience
 	switch {
 	case asked != nil && isClosed(asked.done) && asked.err != nil:
 		return &busyError{why: "the marks do not answer", after: time.Second, err: asked.err}
+	case impatient && asked != nil:
+		return &busyError{why: "the marks do not answer", after: time.Second}
 	case impatient:
 		return &busyError{why: "requests under a lower token have not ended, or may not have", after: max(k.after(now()), time.Second)}
 	}
@@ -355,9 +359,7 @@ func (g *Gate) ask(ctx context.Context, s step, f guard.Fence) (apply func(*kept
 		return func(k *kept) {
 			k.state, _ = guard.Decide(guard.Monotonic, k.state, f.Mark())
 			g.counts.raised.Add(1)
-			for v := range k.flying {
-				v.cancel(ErrSuperseded)
-			}
+			k.supersede()
 		}, nil
 	default:
 		if drains != nil {
@@ -374,6 +376,10 @@ func (g *Gate) ask(ctx context.Context, s step, f guard.Fence) (apply func(*kept
 func (l *line) learn(s guard.State, admitted guard.Token, closed time.Time) {
 	l.loaded, l.state = true, s
 	if l.flying != nil {
+		// The mark may have risen by a claim whose answer was lost.
+		if s.Seen > l.admitted {
+			l.supersede()
+		}
 		return
 	}
 	l.flying, l.admitted = map[*visit]struct{}{}, admitted
@@ -382,7 +388,14 @@ func (l *line) learn(s guard.State, admitted guard.Token, closed time.Time) {
 	}
 }
 
-// wake has all who wait look again.
+// supersede tells all that is in flight that a higher token has claimed.
+func (l *line) supersede() {
+	for v := range l.flying {
+		v.cancel(ErrSuperseded)
+	}
+}
+
+// wake makes all that wait look again.
 func (k *kept) wake() {
 	if k.waiters > 0 {
 		close(k.changed)

@@ -18,8 +18,9 @@ var errOnce = errors.New("httpguard: the request may have arrived and is not sen
 
 // sent tells what is known of a request's way.
 type sent struct {
-	// begun says that a connection was found: a part of the request may have arrived.
-	begun atomic.Bool
+	// asked says that the transport tells of its connections, and looked for one. begun says
+	// that one was found: a part of the request may have arrived.
+	asked, begun atomic.Bool
 	// http2 and headers are of the present try.
 	http2, headers atomic.Bool
 
@@ -30,6 +31,9 @@ type sent struct {
 	// not.
 	whole time.Time
 }
+
+// nothing reports that it is certain that nothing of the request arrived.
+func (s *sent) nothing() bool { return s.asked.Load() && !s.begun.Load() }
 
 // last is when the last byte of a request that is not sent on was written, at the latest.
 func (s *sent) last() time.Time {
@@ -91,6 +95,7 @@ func (c *stamped) last() time.Time {
 func once(req *http.Request, alive func() error) (*http.Request, *sent) {
 	s := &sent{}
 	out := req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { s.asked.Store(true) },
 		GotConn: func(info httptrace.GotConnInfo) {
 			s.begun.Store(true)
 			conn := info.Conn

@@ -135,19 +135,20 @@ func errorOf(f guard.Fence, res *http.Response) error {
 }
 
 func (p problem) err(f guard.Fence, res *http.Response) error {
-	resource := p.Resource
-	if resource == "" {
-		resource = f.Resource
+	// The service may hand on what another guard said to it. It may have done something by
+	// then, so that is no refusal.
+	if p.Resource != "" && p.Resource != f.Resource || p.Shown != "" && p.Shown != f.Token.String() {
+		return nil
 	}
 	switch p.Type {
 	case TypeStale:
 		seen, err := guard.ParseToken(p.Seen)
-		if err != nil {
+		if err != nil || seen <= f.Token {
 			return nil
 		}
-		return &guard.StaleError{Resource: resource, Shown: f.Token, Seen: seen, Verdict: guard.Stale}
+		return &guard.StaleError{Resource: f.Resource, Shown: f.Token, Seen: seen, Verdict: guard.Stale}
 	case TypeForeign:
-		return &guard.ForeignError{Resource: resource, Shown: f.Cell, Seen: p.SeenCell}
+		return &guard.ForeignError{Resource: f.Resource, Shown: f.Cell, Seen: p.SeenCell}
 	case TypeMissing:
 		return fmt.Errorf("%w: %s", guard.ErrMissing, p.Detail)
 	case TypeMalformed:

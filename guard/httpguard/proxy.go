@@ -56,6 +56,9 @@ var errLate = errors.New("the upstream has not answered in time")
 // Requests to switch protocols (WebSocket), and CONNECT, are refused with 501, also when they
 // show no fence: what comes over such a connection could not be told apart.
 //
+// next sends the requests; nil: a transport of net/http. One that does not tell of its
+// connections by net/http/httptrace makes every error one whose outcome is unknown.
+//
 // The proxy sends no request a second time, unless nothing of it was written. log gets what
 // goes wrong between proxy and upstream; nil: the standard logger.
 func (g *Gate) Proxy(upstream *url.URL, next http.RoundTripper, errorLog *log.Logger) http.Handler {
@@ -72,6 +75,10 @@ func (g *Gate) Proxy(upstream *url.URL, next http.RoundTripper, errorLog *log.Lo
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
 			r.Out.Header.Del("Expect") // the body is here already
+			// A header that the caller gives to the connection alone has been taken out.
+			if fence, ok := r.In.Header[TokenHeader]; ok {
+				r.Out.Header[TokenHeader] = fence
+			}
 		},
 		Transport:    p,
 		BufferPool:   &buffers{},
@@ -137,12 +144,16 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, problem{Type: "about:blank", Status: http.StatusBadRequest, Detail: "the body did not come: " + err.Error()}, 0)
 		return
 	}
+	if r.Body != nil {
+		defer r.Body.Close() // a refused sender is not waited for
+	}
 	v, err := g.enter(r.Context(), f, g.o.Wait, true)
 	if err != nil {
 		refuse(w, f, err)
 		return
 	}
-	trip := &trip{visit: v, linger: g.o.Linger, counts: &g.counts}
+	trip := &trip{visit: v, linger: g.o.Linger, counts: &g.counts, control: http.NewResponseController(w)}
+	trip.upload, _ = r.Body.(*coming)
 	// A request that was not even sent ends here.
 	defer trip.unsent()
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tripKey{}, trip)))
@@ -191,7 +202,7 @@ func receive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(text) > bodyKept {
-		r.Body = body{io.MultiReader(bytes.NewReader(text), rest), rest}
+		r.Body = &coming{first: text, rest: rest, control: control}
 		return nil
 	}
 	r.Body = body{bytes.NewReader(text), rest}
@@ -207,6 +218,49 @@ type body struct {
 	io.Closer
 }
 
+// coming is a body of which the rest is still on its way.
+type coming struct {
+	first   []byte
+	rest    io.ReadCloser
+	control *http.ResponseController
+	mu      sync.Mutex
+	// over says that nothing more is read: the end has been reached, or Close was called.
+	over bool
+}
+
+// Read implements io.Reader.
+func (c *coming) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	n, err := c.rest.Read(p)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.over = true
+	}
+	return n, err
+}
+
+// cut ends the reading: a sender may have stopped, and what reads waits for ever. Only the
+// first call does, which comes before the connection serves the next request.
+func (c *coming) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.over = true
+		_ = c.control.SetReadDeadline(now()) // a connection without one is the server's to bound
+	}
+}
+
+// Close implements io.Closer. The server's Close waits for a Read that goes on.
+func (c *coming) Close() error {
+	c.cut()
+	return c.rest.Close()
+}
+
 type tripKey struct{}
 
 // trip is a guarded request on its way to the upstream and back.
@@ -214,6 +268,10 @@ type trip struct {
 	visit  *visit
 	linger time.Duration
 	counts *counts
+	// control is that of the answer to the caller.
+	control *http.ResponseController
+	// upload is the body whose rest is still to come; nil: all of it is here.
+	upload *coming
 	way    *sent
 	end    context.CancelFunc
 }
@@ -236,6 +294,10 @@ func (p *proxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(req.Context()), t.linger, errLate)
 	out, way := once(req.WithContext(ctx), until(ctx))
 	t.way, t.end = way, cancel
+	if t.upload != nil {
+		// net/http waits for its Read, also when the time is up.
+		context.AfterFunc(ctx, t.upload.cut)
+	}
 	res, err := p.next.RoundTrip(out)
 	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
 		_ = res.Body.Close()
@@ -252,14 +314,18 @@ func (p *proxy) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &busyError{why: "the upstream cannot be reached", after: time.Second, err: err}
 	}
-	res.Body = &answering{body: res.Body, trip: t}
+	a := &answering{body: res.Body, trip: t}
+	ready := make(chan struct{})
+	a.inTime = context.AfterFunc(ctx, func() { <-ready; a.late() })
+	close(ready)
+	res.Body = a
 	return res, nil
 }
 
 // lost ends a trip that came to no answer. It reports whether it is certain that nothing of
 // the request arrived.
 func (t *trip) lost() (nothing bool) {
-	if !t.way.begun.Load() {
+	if t.way.nothing() {
 		t.visit.leave(time.Time{})
 		return true
 	}
@@ -286,6 +352,18 @@ type answering struct {
 	body io.ReadCloser
 	trip *trip
 	once sync.Once
+	// inTime ends the waiting for late.
+	inTime func() bool
+}
+
+// late ends a trip whose answer nobody reads: a caller that has stopped, as a holder does that
+// is paused, keeps its connection for ever, and would keep its resource closed.
+func (a *answering) late() {
+	a.once.Do(func() {
+		a.over(errLate)
+		// The proxy closes the body before it ends the answer, and waits for this there.
+		_ = a.trip.control.SetWriteDeadline(now()) // a connection without one is the server's to bound
+	})
 }
 
 // Read implements io.Reader.
@@ -300,6 +378,7 @@ func (a *answering) Read(p []byte) (int, error) {
 // over ends the trip with what the reading of the answer ended with.
 func (a *answering) over(err error) {
 	defer a.trip.end()
+	a.inTime()
 	if errors.Is(err, io.EOF) {
 		a.trip.visit.leave(time.Time{})
 		return

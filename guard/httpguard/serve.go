@@ -3,6 +3,7 @@ package httpguard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,11 +47,12 @@ func FenceFrom(ctx context.Context) (f guard.Fence, ok bool) {
 // Middleware lets a request to next when its fence has not been overtaken, in these steps:
 //
 //  1. Without the header Fencing-Token: 428. GET, HEAD and OPTIONS pass by the guard, unless
-//     the options say otherwise.
+//     the options say otherwise or they show X-HTTP-Method-Override or one of its kin.
 //  2. A lower token than the resource has seen: 412, and next is not called.
 //  3. A higher one: the mark rises, durably. The contexts of all requests in flight with
-//     lower tokens end, with the cause [ErrSuperseded], and what they still read of their
-//     bodies fails.
+//     lower tokens end, with the cause [ErrSuperseded], what they still read of their bodies
+//     fails, and their answers are cut off that are not taken within Linger. The last does
+//     not hold under a server with a WriteTimeout, which bounds them already.
 //  4. When next has returned for all of these, the request is let in. When that takes too
 //     long the answer is 503 with Retry-After, and the resource stays closed.
 //
@@ -74,6 +76,7 @@ func (g *Gate) Middleware(next http.Handler) http.Handler {
 			return
 		}
 		defer v.leave(time.Time{})
+		defer bounded(v.ctx, w, g.o.Linger)()
 		r2 := r.WithContext(context.WithValue(v.ctx, fenceKey{}, f))
 		if r.Body != nil && r.Body != http.NoBody {
 			upload := &upload{ReadCloser: r.Body, w: w}
@@ -82,6 +85,28 @@ func (g *Gate) Middleware(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r2)
 	})
+}
+
+// bounded cuts an answer off a while after its request was overtaken: a caller that has
+// stopped reading, as a holder does that is paused, keeps its handler waiting for ever. The
+// function that it returns ends that.
+func bounded(ctx context.Context, w http.ResponseWriter, linger time.Duration) (end func()) {
+	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.WriteTimeout > 0 {
+		return func() {}
+	}
+	control, done := http.NewResponseController(w), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		if errors.Is(context.Cause(ctx), ErrSuperseded) {
+			_ = control.SetWriteDeadline(now().Add(linger)) // some have none
+		}
+	})
+	return func() {
+		if !stop() {
+			<-done
+			_ = control.SetWriteDeadline(time.Time{}) // the connection is the next request's
+		}
+	}
 }
 
 // upload is the body of a request, whose reading fails when a higher token claims: a handler
@@ -129,9 +154,21 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// overrides reports that a request asks to be taken for one of another method. Some services
+// take an underscore in a name for a hyphen.
+func overrides(h http.Header) bool {
+	for name := range h {
+		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
+		case "x-http-method-override", "x-http-method", "x-method-override":
+			return true
+		}
+	}
+	return false
+}
+
 // passes serves a request that needs no fence, and shows none.
 func (g *Gate) passes(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
-	if g.o.GuardReads || len(r.Header.Values(TokenHeader)) > 0 {
+	if g.o.GuardReads || len(r.Header.Values(TokenHeader)) > 0 || overrides(r.Header) {
 		return false
 	}
 	switch r.Method {

@@ -42,7 +42,9 @@ var ErrUnreachable = errors.New("no connection to the guard")
 //     *guard.StaleError), guard.ErrForeign, guard.ErrMissing, guard.ErrMalformed, and
 //     [ErrBusy]. Nothing was done then.
 //   - An answer that was lost is guard.ErrUnknown: the request may have taken effect, or may
-//     do so later. ErrBusy with [ErrUnreachable] says that it was not sent.
+//     do so later. ErrBusy with [ErrUnreachable] says that it was not sent. For that next has
+//     to tell of its connections by net/http/httptrace; of one that does not, every error is
+//     guard.ErrUnknown.
 //
 // All other answers are handed on, whatever their status. A body that breaks off is the
 // caller's to notice.
@@ -116,7 +118,7 @@ func lost(ctx context.Context, way *sent, err error) error {
 		err = fmt.Errorf("%w: %w", ended(ctx), err)
 	}
 	switch {
-	case way.begun.Load():
+	case !way.nothing():
 		return fmt.Errorf("%w: %w", guard.ErrUnknown, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("httpguard: not sent: %w", err)

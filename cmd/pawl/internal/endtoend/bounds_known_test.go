@@ -68,6 +68,7 @@ var inside = map[string]string{
 	"demo.bodyMax":            "a demonstration",
 	"demo.serviceMax":         "a demonstration",
 	"guardproxy.metricsMax":   "one request for metrics",
+	"guardproxy.lockTries":    "how often a signal may interrupt the locking",
 	"httpguard.forgetTries":   "a portion of work",
 	"httpguard.problemMax":    "an answer of the guard",
 	"main.letGoMax":           "the release of what could not be printed",

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver of the state file
 
 	"github.com/pawlproject/pawl/guard"
@@ -22,11 +24,43 @@ var ErrState = errors.New("the state file cannot be used")
 // stateMax bounds the opening and the closing of the state file.
 const stateMax = 10 * time.Second
 
+// lockTries bounds how often a signal may interrupt the locking.
+const lockTries = 100
+
 // state keeps marks in a SQLite file, which it holds for itself alone: another program could
 // raise a mark beside the proxy, and another proxy would not wait for this one's requests.
 type state struct {
 	sqlguard.Guard
 	db *sql.DB
+	// lock is a file beside it that is locked as long as the proxy runs. SQLite's own lock
+	// does not do: it goes with the connection, which database/sql replaces after a question
+	// that was given up, as when the caller of SeenPath goes away.
+	lock *os.File
+}
+
+// lockSuffix follows the name of the state file in that of its lock. The file stays: a proxy
+// that removed it could leave two behind it with a lock each.
+const lockSuffix = "-lock"
+
+// locked makes and locks the file beside the state file.
+func locked(path string) (*os.File, error) {
+	f, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for range lockTries {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err == nil {
+		return f, nil
+	}
+	_ = f.Close() // nothing was written
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("another proxy uses it: %w", err)
+	}
+	return nil, fmt.Errorf("lock %s: %w", path+lockSuffix, err)
 }
 
 var _ httpguard.Drains = (*state)(nil)
@@ -40,16 +74,25 @@ func openState(ctx context.Context, path string) (s *state, crashed bool, err er
 	if err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrState, err)
 	}
+	if real, err := filepath.EvalSymlinks(full); err == nil {
+		full = real // one lock, whatever name leads to the file
+	}
+	lock, err := locked(full)
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: %s: %w", ErrState, path, err)
+	}
 	dsn := url.URL{Scheme: "file", Path: full, RawQuery: "_pragma=locking_mode(EXCLUSIVE)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
+		_ = lock.Close() // the error is told
 		return nil, false, fmt.Errorf("%w: %w", ErrState, err)
 	}
 	// The lock is a connection's. A second one would be shut out by the first.
 	db.SetMaxOpenConns(1)
-	s = &state{sqlguard.New(db, sqlguard.SQLite()), db}
+	s = &state{sqlguard.New(db, sqlguard.SQLite()), db, lock}
 	if crashed, err = s.begin(ctx); err != nil {
 		_ = db.Close()
+		_ = lock.Close()
 		return nil, false, fmt.Errorf("%w: %s: %w", ErrState, path, err)
 	}
 	return s, crashed, nil
@@ -119,6 +162,7 @@ func (s *state) Admitted(ctx context.Context, resource string) (guard.Token, err
 
 // close closes the file, and notes first whether nothing is in flight any more.
 func (s *state) close(clean bool) error {
+	defer s.lock.Close() // after the database
 	defer s.db.Close()
 	if !clean {
 		return nil
