@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 // postgresServer is one PostgreSQL with the settings it comes with, more
@@ -47,7 +49,7 @@ func (k kit) postgresServer(ctx context.Context, folder string) (*postgresServer
 	if out, err := create.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	address, err := freeAddress()
+	address, err := testport.Free()
 	if err != nil {
 		return nil, err
 	}

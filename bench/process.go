@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 // stopMax bounds the wait for a server that was asked to end.
@@ -130,43 +130,11 @@ func (p *process) until(ctx context.Context, f func(context.Context) error) erro
 	}
 }
 
-// Ports that servers listen on lie below those that the system gives out by itself, so that none
-// is taken while its server is down.
-const (
-	portsFrom  = 15_000
-	portsTo    = 32_000
-	portsTries = 100
-)
-
-// given are the addresses that were found free: none is given twice, as its server may
-// listen on it later.
-var given sync.Map
-
-// freeAddress is an address on the loopback that nobody listens on.
-func freeAddress() (string, error) {
-	refused := errors.New("all were given before")
-	for range portsTries {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portsFrom+rand.IntN(portsTo-portsFrom)))
-		if err != nil {
-			refused = err
-			continue
-		}
-		address := l.Addr().String()
-		if err := l.Close(); err != nil {
-			return "", err
-		}
-		if _, known := given.LoadOrStore(address, true); !known {
-			return address, nil
-		}
-	}
-	return "", fmt.Errorf("no port is free: %w", refused)
-}
-
 // freeAddresses fills in as many.
 func freeAddresses(to ...*string) error {
 	for _, a := range to {
 		var err error
-		if *a, err = freeAddress(); err != nil {
+		if *a, err = testport.Free(); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 // pawlQuorum starts servers that keep one cell among themselves, and returns them when
@@ -20,7 +22,7 @@ func (k kit) pawlQuorum(ctx context.Context, folder string, n int) (all []*pawlS
 	}()
 	var peers []string
 	for i := range n {
-		peer, err := freeAddress()
+		peer, err := testport.Free()
 		if err != nil {
 			return nil, err
 		}

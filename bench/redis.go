@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 // redisConnections is how many connections the Redis client has.
@@ -28,7 +30,7 @@ func (k kit) redisServer(ctx context.Context, folder string, synced bool) (*redi
 		return nil, err
 	}
 	s := &redisServer{}
-	if s.address, err = freeAddress(); err != nil {
+	if s.address, err = testport.Free(); err != nil {
 		return nil, err
 	}
 	_, port, err := net.SplitHostPort(s.address)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 const zookeeperJar = "/usr/share/java/zookeeper.jar"
@@ -28,7 +30,7 @@ func (k kit) zookeeperServer(ctx context.Context, folder string) (*zookeeperServ
 		return nil, err
 	}
 	s := &zookeeperServer{}
-	if s.address, err = freeAddress(); err != nil {
+	if s.address, err = testport.Free(); err != nil {
 		return nil, err
 	}
 	data, config := filepath.Join(folder, "zookeeper"), filepath.Join(folder, "zoo.cfg")

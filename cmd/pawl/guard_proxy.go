@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"io"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,9 +122,15 @@ func (v *proxyFlags) validate(cmd *cobra.Command) error {
 	if d := v.drain.Value; d < time.Millisecond || d > time.Hour {
 		return exit.Usage(cmd, "--drain-timeout is %v; expected 1ms to 1h", d)
 	}
-	for flag, text := range map[string]string{"--cell": v.o.Gate.Cell, "--resource": v.o.Gate.Resource} {
-		if err := (guard.Fence{Resource: or(v.o.Gate.Resource, "x"), Token: 1, Cell: or(v.o.Gate.Cell, "x")}).Validate(); text != "" && err != nil {
-			return exit.Usage(cmd, "%s is %.40q: %v", flag, text, err)
+	for _, given := range []struct {
+		flag, text string
+		f          guard.Fence
+	}{
+		{"--cell", v.o.Gate.Cell, guard.Fence{Resource: "any", Token: 1, Cell: v.o.Gate.Cell}},
+		{"--resource", v.o.Gate.Resource, guard.Fence{Resource: v.o.Gate.Resource, Token: 1, Cell: "any"}},
+	} {
+		if err := given.f.Validate(); given.text != "" && err != nil {
+			return exit.Usage(cmd, "%s is %.40q: %v", given.flag, given.text, err)
 		}
 	}
 	v.o.Gate.Linger, v.o.Gate.Wait = v.maxUpstream.Value, v.drain.Value
@@ -135,23 +138,11 @@ func (v *proxyFlags) validate(cmd *cobra.Command) error {
 	return nil
 }
 
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
 func (v *proxyFlags) run(cmd *cobra.Command) error {
 	ctx, stop := signals.Until(cmd.Context())
 	defer stop()
 	if v.untilEOF {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it as well
-			cancel()
-		}()
+		ctx = untilEOF(ctx)
 	}
 	err := guardproxy.Run(ctx, v.o)
 	switch {

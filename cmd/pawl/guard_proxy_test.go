@@ -274,6 +274,8 @@ func TestGuardProxyRefusesInvalidFlags(t *testing.T) {
 	} {
 		want(t, exit.CodeUsage, append([]string{"guard", "proxy"}, args...)...)
 	}
+	r := want(t, exit.CodeUsage, "guard", "proxy", "--state", state, "--upstream", "http://127.0.0.1:1", "--cell", "c", "--resource", strings.Repeat("r", 1000))
+	contains(t, r.stderr, "--resource is")
 	want(t, exit.CodeUnavailable, "guard", "proxy", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--state", t.TempDir())
 	want(t, exit.CodeUnavailable, "guard", "proxy", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1",
 		"--state", writeFile(t, "text", strings.Repeat("no database ", 100)))

@@ -259,12 +259,7 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 		v.o.Security.Reload = signals.Each(ctx, syscall.SIGHUP)
 	}
 	if v.untilEOF {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it as well
-			cancel()
-		}()
+		ctx = untilEOF(ctx)
 	}
 	go tuning.PaceHeap(ctx, v.o.Clock)
 	err := server.Run(ctx, v.o)
@@ -280,6 +275,16 @@ func (v *serveFlags) serve(cmd *cobra.Command) error {
 		return exit.Failed(exit.CodeUnavailable, "%v", err)
 	}
 	return exit.Failed(exit.CodeOther, "%v", err)
+}
+
+// untilEOF is ctx, which also ends when the standard input does.
+func untilEOF(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it as well
+		cancel()
+	}()
+	return ctx
 }
 
 // notify tells the service manager that started the server how it is.

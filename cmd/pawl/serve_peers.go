@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/peerconn"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
 	"github.com/pawlproject/pawl/cmd/pawl/internal/server"
 	"github.com/pawlproject/pawl/internal/bearer"
@@ -18,7 +19,7 @@ import (
 type peerFlags struct {
 	node, listen string
 	peers        []string
-	tls          etcdstore.PeerFiles
+	tls          peerconn.Files
 }
 
 func (p *peerFlags) add(f *pflag.FlagSet) {

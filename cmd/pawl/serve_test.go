@@ -89,7 +89,7 @@ func TestServeRefusesInvalidFlags(t *testing.T) {
 		{[]string{"--cell", "a", "--cell-id", "b-0123456789abcdef"}, "same name"},
 		{[]string{"--token-floor", "-1"}, "2^53-1"},
 		{[]string{"--token-floor", "0"}, "2^53-1"},
-		{[]string{"--active-ttl", "3"}, "unit"},
+		{[]string{"--active-ttl", "3"}, "expected a duration such as 15s"},
 		{[]string{"--active-ttl", "1ms"}, "500ms"},
 		{[]string{"--log-level", "loud"}, "debug, info"},
 		{[]string{"--config", "/nonexistent"}, "no such file"},

@@ -179,15 +179,12 @@ func (g *Gate) Seen(ctx context.Context, resource string) (guard.State, error) {
 
 // enter lets a request in, or, with run false, waits until it could be. It waits no longer
 // than wait for lower requests.
-func (g *Gate) enter(ctx context.Context, f guard.Fence, wait time.Duration, run bool) (*visit, error) {
-	v, err := g.admitted(ctx, f, wait, run)
-	if err != nil {
-		g.counts.refused(err)
-	}
-	return v, err
-}
-
-func (g *Gate) admitted(ctx context.Context, f guard.Fence, wait time.Duration, run bool) (*visit, error) {
+func (g *Gate) enter(ctx context.Context, f guard.Fence, wait time.Duration, run bool) (v *visit, err error) {
+	defer func() {
+		if err != nil {
+			g.counts.refused(err)
+		}
+	}()
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
@@ -195,7 +192,7 @@ func (g *Gate) admitted(ctx context.Context, f guard.Fence, wait time.Duration, 
 	if err != nil {
 		return nil, err
 	}
-	v, err := g.stand(ctx, k, f, wait, run)
+	v, err = g.stand(ctx, k, f, wait, run)
 	if v == nil {
 		g.drop(k)
 	}
@@ -214,10 +211,9 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 		if err := ctx.Err(); err != nil {
 			return nil, ended(ctx)
 		}
-		var changed <-chan struct{}
-		var until <-chan time.Time
-		at := now()
+		var after time.Duration
 		if k.work == nil {
+			at := now()
 			step, verdict := k.next(f.Mark(), at)
 			switch step {
 			case bounce:
@@ -232,50 +228,61 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 					waited = true
 					g.counts.drains.Add(1)
 				}
-				changed = k.changed
-				if d := k.after(at); d > 0 {
-					t := time.NewTimer(d) //tidy:clock the line is looked at again, and decides by now
-					defer t.Stop()
-					until = t.C
-				}
+				after = k.after(at)
 			default:
 				g.start(k, step, f)
 			}
 		}
-		// The marks have a bound of their own, which a disk that hangs does not keep.
-		asked, enough := k.work, patience.C
-		if asked != nil {
-			t := time.NewTimer(2 * marksMax) //tidy:clock how long a request waits decides nothing
-			defer t.Stop()
-			changed, enough = asked.done, t.C
-		}
-		if k.waiters >= waitersMax {
-			return nil, &busyError{why: "too many requests wait for the resource", after: time.Second}
-		}
-		k.waiters++
-		g.waiting++
-		g.mu.Unlock()
-		impatient := false
-		select {
-		case <-changed:
-		case <-until:
-		case <-ctx.Done():
-		case <-enough:
-			impatient = true
-		}
-		g.mu.Lock()
-		k.waiters--
-		g.waiting--
-		if asked != nil && isClosed(asked.done) && asked.err != nil {
-			return nil, &busyError{why: "the marks do not answer", after: time.Second, err: asked.err}
-		}
-		if impatient && asked != nil {
-			return nil, &busyError{why: "the marks do not answer", after: time.Second}
-		}
-		if impatient {
-			return nil, &busyError{why: "requests under a lower token have not ended, or may not have", after: max(k.after(now()), time.Second)}
+		if err := g.await(ctx, k, after, patience.C); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// await waits until k is worth another look: the marks have answered, a request has ended,
+// some time has passed (0: none is known), or ctx has ended. It is called with the lock
+// held, and gives it up meanwhile. The error is ErrBusy: patience came first, the marks
+// did not answer, or too many wait already.
+func (g *Gate) await(ctx context.Context, k *kept, after time.Duration, patience <-chan time.Time) error {
+	if k.waiters >= waitersMax {
+		return &busyError{why: "too many requests wait for the resource", after: time.Second}
+	}
+	asked, changed := k.work, k.changed
+	if asked != nil {
+		// The marks have a bound of their own, which a disk that hangs does not keep.
+		t := time.NewTimer(2 * marksMax) //tidy:clock how long a request waits decides nothing
+		defer t.Stop()
+		changed, patience = asked.done, t.C
+	}
+	var passed <-chan time.Time
+	if after > 0 {
+		t := time.NewTimer(after) //tidy:clock the line is looked at again, and decides by now
+		defer t.Stop()
+		passed = t.C
+	}
+	k.waiters++
+	g.waiting++
+	g.mu.Unlock()
+	impatient := false
+	select {
+	case <-changed:
+	case <-passed:
+	case <-ctx.Done():
+	case <-patience:
+		impatient = true
+	}
+	g.mu.Lock()
+	k.waiters--
+	g.waiting--
+	switch {
+	case asked != nil && isClosed(asked.done) && asked.err != nil:
+		return &busyError{why: "the marks do not answer", after: time.Second, err: asked.err}
+	case impatient && asked != nil:
+		return &busyError{why: "the marks do not answer", after: time.Second}
+	case impatient:
+		return &busyError{why: "requests under a lower token have not ended, or may not have", after: max(k.after(now()), time.Second)}
+	}
+	return nil
 }
 
 // ended returns an error that is both the context's and its cause.
@@ -317,7 +324,7 @@ func (g *Gate) start(k *kept, s step, f guard.Fence) {
 		}
 		w.err, k.work = err, nil
 		close(w.done)
-		k.wake() // those who wait for lower requests may be the lower ones now
+		k.wake() // what waits for lower requests may be the lower one now
 		g.mu.Unlock()
 		g.drop(k)
 	}()
@@ -388,7 +395,7 @@ func (l *line) supersede() {
 	}
 }
 
-// wake has all who wait look again.
+// wake makes all that wait look again.
 func (k *kept) wake() {
 	if k.waiters > 0 {
 		close(k.changed)

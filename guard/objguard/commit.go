@@ -55,11 +55,8 @@ type Changes struct {
 // written again. So in a commit's new manifest there are the keys of the version that
 // it replaces and keys of its own token, and no others.
 func (p *Pointer) Commit(ctx context.Context, f guard.Fence, c Changes) error {
-	if err := f.Validate(); err != nil {
+	if err := shown(f, p.resource); err != nil {
 		return err
-	}
-	if f.Resource != p.resource {
-		return fmt.Errorf("%w: a fence of %q at %q", guard.ErrMalformed, f.Resource, p.resource)
 	}
 	for name, u := range c.Put {
 		switch {
@@ -72,7 +69,11 @@ func (p *Pointer) Commit(ctx context.Context, f guard.Fence, c Changes) error {
 		}
 	}
 	// An overtaken holder uploads nothing.
-	if err := p.check(ctx, f); err != nil {
+	seen, err := p.Seen(ctx, f.Resource)
+	if err != nil {
+		return err
+	}
+	if err := refusal(seen, f); err != nil {
 		return err
 	}
 	folder := f.Token.Fixed() + "/" + newNonce() + "/"
@@ -99,16 +100,6 @@ func (p *Pointer) Commit(ctx context.Context, f guard.Fence, c Changes) error {
 
 // objects is the prefix below which a pointer's objects lie.
 func (p *Pointer) objects() string { return p.guard.key(p.resource, "objects/") }
-
-// check refuses a fence that the pointer would refuse now.
-func (p *Pointer) check(ctx context.Context, f guard.Fence) error {
-	s, err := p.Seen(ctx, f.Resource)
-	if err != nil {
-		return err
-	}
-	_, v := guard.Decide(guard.Monotonic, s, f.Mark())
-	return v.Err(f.Resource, s, f.Mark())
-}
 
 // upload writes an object that nothing names yet. Its key is this commit's alone, so
 // "exists already" means that a request of this very upload took effect. What is unknown
@@ -209,7 +200,7 @@ const SweepMax = 10_000
 //     on the delete is needed.
 //  4. A late upload may make k again. It is garbage as before, and the next sweep's.
 //
-// Keys of token T itself are not touched, whoever left them: a commit of T may be about
+// Keys of token T itself are not touched, of whichever process: a commit of T may be about
 // to name them. They are deleted under the next lease.
 func (p *Pointer) Sweep(ctx context.Context, f guard.Fence) (n int, err error) {
 	if err := p.Claim(ctx, f); err != nil {

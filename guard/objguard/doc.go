@@ -35,7 +35,7 @@
 //     program, a lifecycle rule, a restore or a replication from another bucket is not held
 //     back, and can take a mark back ([ErrReset] where it is noticed). "pawl guard ddl
 //     --dialect s3" prints the bucket policy that refuses writes without a condition.
-//   - A pointer is never deleted. Who deletes one forgets what it has seen.
+//   - A pointer is never deleted. To delete one is to forget what it has seen.
 //   - A reader that does not look at the pointer anew may hold an old version, as in every
 //     store: read after the claim.
 //   - One pointer takes as many writes one after the other as the store answers: some tens

@@ -68,6 +68,40 @@ func (g Guard) key(resource, rest string) string {
 	return g.prefix + keyName(resource) + "/" + rest
 }
 
+// shown returns nil for a fence that may be shown at a resource.
+func shown(f guard.Fence, resource string) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	if f.Resource != resource {
+		return fmt.Errorf("%w: a fence of %q at %q", guard.ErrMalformed, f.Resource, resource)
+	}
+	return nil
+}
+
+// refusal returns nil where what has seen s lets f pass.
+func refusal(s guard.State, f guard.Fence) error {
+	_, v := guard.Decide(guard.Monotonic, s, f.Mark())
+	return v.Err(f.Resource, s, f.Mark())
+}
+
+// turn is taken by one write at a time.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn, until ctx ends.
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+func (t turn) give() { <-t }
+
 // version is one version of a pointer. The zero version is a pointer that does not
 // exist.
 type version struct {

@@ -20,7 +20,7 @@ import (
 //
 //  1. An old holder appends late. A claim writes a fence record into the first free
 //     slot. The old holder's next slot is that one, or one before it that is taken: it
-//     reads who took it, finds a higher token, and is stale. It never tries a slot
+//     reads what took it, finds a higher token, and is stale. It never tries a slot
 //     before it has seen that all slots below are taken by tokens no higher than its own.
 //     What it sees in a slot counts only if the boundary, read afterwards, is below it: a
 //     late write may have come into a slot that was deleted.
@@ -29,7 +29,7 @@ import (
 //     deletes anything, and an append reads the boundary after it has created its slot.
 //     The other way round it fails: the old holder would read the boundary, then the slot
 //     is deleted, then it creates. At or below the boundary there are two cases. The slot is
-//     that of the fence: it was never the old holder's, who is stale. It is below: the
+//     that of the fence: it was never the old holder's, which is stale. It is below: the
 //     record may have been there in time, and was read and truncated by the new holder
 //     before the old one came to read the boundary. Then the outcome is unknown.
 //  3. What such a write left is an orphan at or below the boundary. A reader reads the
@@ -47,9 +47,9 @@ type Log struct {
 	resource string
 	mark     *Pointer
 
-	turn chan struct{}
-	// With the turn only: the slot to try, 0 where it is not known, and for whom: that all
-	// slots below are of no higher token was found out for this fence.
+	turn turn
+	// With the turn only: the slot to try, 0 where it is not known, and the fence for
+	// which was found out that all slots below are of no higher token.
 	next uint64
 	of   guard.Fence
 }
@@ -78,7 +78,7 @@ var ErrTruncated = errors.New("objguard: the record was truncated")
 // lasts.
 func (g Guard) Log(resource string) *Log {
 	return &Log{
-		guard: g, resource: resource, turn: make(chan struct{}, 1),
+		guard: g, resource: resource, turn: newTurn(),
 		mark: g.pointer(resource, g.key(resource, logPointerName)),
 	}
 }
@@ -124,18 +124,13 @@ func (l *Log) Append(ctx context.Context, f guard.Fence, data []byte) (slot uint
 }
 
 func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool) (uint64, error) {
-	if err := f.Validate(); err != nil {
+	if err := shown(f, l.resource); err != nil {
 		return 0, err
 	}
-	if f.Resource != l.resource {
-		return 0, fmt.Errorf("%w: a fence of %q at %q", guard.ErrMalformed, f.Resource, l.resource)
+	if err := l.turn.take(ctx); err != nil {
+		return 0, err
 	}
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return 0, ended(ctx)
-	}
+	defer l.turn.give()
 	if claim || l.of != f {
 		l.next, l.of = 0, f
 	}
@@ -195,11 +190,6 @@ func (l *Log) write(ctx context.Context, f guard.Fence, data []byte, claim bool)
 		return n, nil
 	}
 	return 0, told(fmt.Errorf("%w: %d slots were taken", ErrBusy, slotTries))
-}
-
-func refusal(s guard.State, f guard.Fence) error {
-	_, v := guard.Decide(guard.Monotonic, s, f.Mark())
-	return v.Err(f.Resource, s, f.Mark())
 }
 
 // create tries to take slot n. When it is taken by another write that f may follow, it

@@ -19,8 +19,8 @@ type Pointer struct {
 	resource string
 	key      string
 
-	turn chan struct{} // holds one element while a write is on its way
-	last *version      // nil: not known. Only with the turn.
+	turn turn
+	last *version // nil: not known. Only with the turn.
 }
 
 var (
@@ -35,7 +35,7 @@ func (g Guard) Pointer(resource string) *Pointer {
 }
 
 func (g Guard) pointer(resource, key string) *Pointer {
-	return &Pointer{guard: g, resource: resource, key: key, turn: make(chan struct{}, 1)}
+	return &Pointer{guard: g, resource: resource, key: key, turn: newTurn()}
 }
 
 // Claim raises the mark to f, see [guard.Claimer]. When it returns nil the store
@@ -94,18 +94,13 @@ type writing struct {
 // write decides about f, as [guard.Decide] does under Monotonic, and replaces the
 // version that it decided on.
 func (p *Pointer) write(ctx context.Context, f guard.Fence, w writing) error {
-	if err := f.Validate(); err != nil {
+	if err := shown(f, p.resource); err != nil {
 		return err
 	}
-	if f.Resource != p.resource {
-		return fmt.Errorf("%w: a fence of %q at %q", guard.ErrMalformed, f.Resource, p.resource)
+	if err := p.turn.take(ctx); err != nil {
+		return err
 	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return ended(ctx)
-	}
+	defer p.turn.give()
 
 	// A claim reads what is there: what this process remembers says nothing about what
 	// another one was told meanwhile.

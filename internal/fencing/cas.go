@@ -2,12 +2,14 @@ package fencing
 
 // The conditions of compare-and-set.
 var (
-	before  = condition{"before", "each holder read its version before the next one was granted, and never reads again: no retry loop, no late read"}
-	nonce   = condition{"nonce", "every body holds a nonce: an ETag that is a hash of the body comes back with the body"}
-	stays   = condition{"stays", "nobody ever deletes the object: no clean-up job, lifecycle rule or TTL"}
-	grave   = condition{"tombstone", "a delete overwrites the object with a tombstone: after a true delete a late create succeeds"}
-	unknown = "belief"
+	before = condition{"before", "each holder read its version before the next one was granted, and never reads again: no retry loop, no late read"}
+	nonce  = condition{"nonce", "every body holds a nonce: an ETag that is a hash of the body comes back with the body"}
+	stays  = condition{"stays", "nobody ever deletes the object: no clean-up job, lifecycle rule or TTL"}
+	grave  = condition{"tombstone", "a delete overwrites the object with a tombstone: after a true delete a late create succeeds"}
 )
+
+// belief is the mistake, and no condition, to take a 412 for a loss.
+const belief = "belief"
 
 // etag is compare-and-set by what the store gives as the version of an object.
 func etag(key, name, how string, hashed bool) strategy {
@@ -48,7 +50,7 @@ func etagConditions(op string, hashed bool) []condition {
 	return []condition{before, knows}
 }
 
-// versionOf is the version that a holder has read, kept in its last three locals.
+// keepVersion keeps what a holder has read, and its version in the last three locals.
 func keepVersion(w *world) func(t *turn) int {
 	return func(t *turn) int {
 		a := &t.p.ans
@@ -184,7 +186,7 @@ func createOnce(without string) []step {
 				switch {
 				case t.p.ans.code == done:
 					return t.ack()
-				case without == unknown:
+				case without == belief:
 					return lost(t)
 				}
 				return goOn
@@ -252,12 +254,13 @@ func claim(w *world, key uint8, first int, without string) []step {
 			return keepVersion(w)(t)
 		},
 	}
-	raise := swap(key, func(t *turn) object { return object{tok: t.tok(), set: t.p.reg[0], nonce: t.nonce() | 1<<6} }, func(t *turn) int {
+	raise := swap(key, (*turn).claimedBody, func(t *turn) int {
 		if t.p.ans.code != done {
 			return first
 		}
 		// What the holder has read is what it has claimed.
 		o := t.claimedBody()
+		o.there = true
 		t.p.reg[2] = 1
 		v := w.version(o)
 		copy(t.p.reg[3:], v[:])
@@ -272,8 +275,9 @@ func claim(w *world, key uint8, first int, without string) []step {
 	return []step{look, raise}
 }
 
+// claimedBody is what a claim writes: the token, and what was there.
 func (t *turn) claimedBody() object {
-	return object{there: true, tok: t.tok(), set: t.p.reg[0], nonce: t.nonce() | 1<<6}
+	return object{tok: t.tok(), set: t.p.reg[0], nonce: t.nonce() | 1<<6}
 }
 
 func claimedWorld(op, without string) *world {

@@ -9,6 +9,7 @@
 //     start no goroutine, use no randomness and range over no map unsorted;
 //   - clock: nothing but internal/clock reads a clock or arms a timer;
 //   - length: no file is longer than 500 lines;
+//   - size: no file, of any kind, is larger than 1 MiB;
 //   - doc: every package has a doc.go with a package comment;
 //   - wait: no test waits for real time but through internal/testwait;
 //   - words: no name holds a banned word;
@@ -21,7 +22,7 @@
 //   - api: the exported names of each public package are the recorded ones.
 //
 // A rule walks what git knows or could be told of, never the folder, since
-// caches may lie below it. Generated code is exempt from all but the arrows.
+// caches may lie below it. Generated code is exempt from all but the arrows and the size.
 // Every rule has a test that shows it failing on a planted violation.
 //
 // It does not promise to see through an interface or a function value: a clock

@@ -17,6 +17,7 @@ var rules = []Rule{
 	{"pure", pure},
 	{"clock", clocks},
 	{"length", length},
+	{"size", size},
 	{"doc", docs},
 	{"wait", waits},
 	{"words", words},

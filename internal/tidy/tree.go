@@ -38,6 +38,7 @@ type Tree struct {
 	Paths []string          // all files, Go or not
 	Files []*File           // the Go files
 	Docs  map[string]string // the .md files
+	Sizes map[string]int    // of all files, in bytes
 	fset  *token.FileSet
 }
 
@@ -100,9 +101,10 @@ func Load(root string) (*Tree, error) {
 
 // Parse makes a tree of the sources, by path.
 func Parse(sources map[string][]byte) (*Tree, error) {
-	tree := &Tree{fset: token.NewFileSet(), Docs: map[string]string{}}
+	tree := &Tree{fset: token.NewFileSet(), Docs: map[string]string{}, Sizes: map[string]int{}}
 	for name, src := range sources {
 		tree.Paths = append(tree.Paths, name)
+		tree.Sizes[name] = len(src)
 		if path.Ext(name) == ".md" {
 			tree.Docs[name] = string(src)
 		}

@@ -13,6 +13,10 @@ import (
 // linesMax bounds a file; files beyond it are seams cut too late.
 const linesMax = 500
 
+// bytesMax bounds a file of any kind. What is larger was built or recorded, and stays in
+// every clone for ever.
+const bytesMax = 1 << 20
+
 // bannedWords say nothing about what a thing is, or, like the last, hide the
 // question "of what?".
 var bannedWords = []string{"manager", "helper", "util", "common", "impl", "owner"}
@@ -130,6 +134,16 @@ func length(t *Tree) []Finding {
 	for _, f := range t.Files {
 		if !f.Generated && f.Lines > linesMax {
 			found = append(found, Finding{"length", f.Path, f.Lines, "longer than 500 lines: cut a seam"})
+		}
+	}
+	return found
+}
+
+func size(t *Tree) []Finding {
+	var found []Finding
+	for _, name := range t.Paths {
+		if t.Sizes[name] > bytesMax {
+			found = append(found, Finding{"size", name, 0, "larger than 1 MiB: build it or fetch it, and let git ignore it"})
 		}
 	}
 	return found

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,9 +18,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/pawlproject/pawl/internal/testwait"
-
+	"github.com/pawlproject/pawl/internal/testport"
 	"github.com/pawlproject/pawl/internal/testpostgres"
+	"github.com/pawlproject/pawl/internal/testwait"
 )
 
 // zookeeperTick is the servers' unit of time; a session lasts two of them at
@@ -267,21 +267,15 @@ func (e *ensemble) visitor(t testing.TB) *zk.Conn {
 	return conn
 }
 
-// freePorts lie below those that the system hands out by itself, so that none
-// is taken while its server is down.
 func freePorts(n int) (ports []int, err error) {
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(17_000)))
+	for range n {
+		address, err := testport.Free()
 		if err != nil {
-			continue
+			return nil, err
 		}
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-		defer l.Close()
-		if len(ports) == n {
-			return ports, nil
-		}
+		ports = append(ports, int(netip.MustParseAddrPort(address).Port()))
 	}
-	return nil, errors.New("no ports are free")
+	return ports, nil
 }
 
 type silentLogger struct{}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/api/linkpb"
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 // manner is how a server of several is stopped.
@@ -68,7 +69,7 @@ func newServers(binary, folder string, n int) (all []*server, err error) {
 			if err := os.Mkdir(of, 0o700); err != nil {
 				return all, err
 			}
-			if peer, err = freeAddress(); err != nil {
+			if peer, err = testport.Free(); err != nil {
 				return all, err
 			}
 		}

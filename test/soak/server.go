@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 // server is a pawl serve that is killed and started again on one folder and one
@@ -41,44 +40,12 @@ func newServer(binary, folder string) (*server, error) {
 	}
 	s := &server{binary: binary, folder: folder, activeTTL: activeTTL}
 	for _, address := range []*string{&s.link, &s.http} {
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = testport.Free(); err != nil {
 			return nil, err
 		}
 	}
 	s.log, err = os.Create(filepath.Join(folder, "server.log"))
 	return s, err
-}
-
-// Ports that servers listen on lie below those that the system gives out by itself, so that none
-// is taken while its server is down.
-const (
-	portsFrom  = 15_000
-	portsTo    = 32_000
-	portsTries = 100
-)
-
-// given are the addresses that were found free: none is given twice, as its server may
-// listen on it later.
-var given sync.Map
-
-// freeAddress is an address on the loopback that nobody listens on.
-func freeAddress() (string, error) {
-	refused := errors.New("all were given before")
-	for range portsTries {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portsFrom+rand.IntN(portsTo-portsFrom)))
-		if err != nil {
-			refused = err
-			continue
-		}
-		address := l.Addr().String()
-		if err := l.Close(); err != nil {
-			return "", err
-		}
-		if _, known := given.LoadOrStore(address, true); !known {
-			return address, nil
-		}
-	}
-	return "", fmt.Errorf("no port is free: %w", refused)
 }
 
 // start begins the process; it does not wait until it serves.

@@ -30,6 +30,8 @@ var inside = map[string]string{
 	"etcdstore.askMax":        "one question to one peer",
 	"etcdstore.peerAnswerMax": "an answer of a peer, which lists the members",
 	"etcdstore.peerHeaderMax": "server.headerMax, for peers",
+	"peerconn.ReadMax":        "etcd's own bound, the silence of a peer",
+	"peerconn.writeMax":       "etcd's own bound, a write to a peer",
 	"etcdstore.earlierKept":   "processes of one member that a peer tells apart",
 	"etcdstore.startTries":    "a list of members that changes meanwhile",
 	"server.breakersMax":      "leases that a recovery ends at once",

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/pawlproject/pawl"
 	"github.com/pawlproject/pawl/internal/clock"
+	"github.com/pawlproject/pawl/internal/testport"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
 
@@ -159,25 +158,13 @@ func (b *begun) end() result {
 	return result{shellCode(b.cmd.ProcessState), b.out.String(), b.errs.String()}
 }
 
-// portsFrom and portsTo lie below the ports that the system hands out by
-// itself, so that none is taken while its server is down.
-const (
-	portsFrom = 15_000
-	portsTo   = 32_000
-)
-
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portsFrom+rand.IntN(portsTo-portsFrom)))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		return l.Addr().String()
+	address, err := testport.Free()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	return address
 }
 
 // dial is a client of the SDK that is closed with the test.

@@ -31,7 +31,8 @@
 // A member like that, one of three or five. What it does when it starts, found the
 // cluster, join it, go on, wait or refuse, is decided by package founding, from what the
 // peers answer before etcd runs. There is one address for peers: what is below /pawl/ is
-// ours, the rest etcd's.
+// ours, the rest etcd's. Package peerconn has the certificates and the bounds of the
+// connections there.
 //
 //		empty ─▶ joining ─▶ learner ─▶ voter ─▶ its place: the store is in use
 //		     └─▶ founding ─▶ a majority of --peers are voters ─┘

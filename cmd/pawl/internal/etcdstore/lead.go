@@ -21,7 +21,7 @@ const (
 	// at most twice as long.
 	tick     = 100 * time.Millisecond
 	election = 10 * tick
-	// leadPace is the pause between two looks who leads.
+	// leadPace is the pause between two looks at which member leads.
 	leadPace = tick / 2
 	// goneAfter is after how long without an answer to its heartbeats a new leader takes
 	// the one before it for gone.
@@ -86,7 +86,7 @@ func (l *lead) note(leader uint64) {
 	}
 }
 
-// within ends a request when the one who leads now does so no more, for a while.
+// within ends a request some time after the member that leads now leads no more.
 func (l *lead) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +206,7 @@ type moving struct {
 	To uint64 `json:"to,string"`
 }
 
-// takeLead asks the one who leads.
+// takeLead asks the member that leads.
 func (q *Quorum) takeLead(ctx context.Context, leader, own uint64) error {
 	for _, m := range membersOf(q.etcd) {
 		if m.ID == leader {

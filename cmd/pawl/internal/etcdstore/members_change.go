@@ -114,7 +114,7 @@ func (q *Quorum) AddMember(ctx context.Context, name, at, replaces string) error
 	}
 	x := expected{Name: name, URL: at, Replaces: replaces}
 	if replaces == name {
-		x.Replaces = "" // whoever joins takes the place of the member of its name
+		x.Replaces = "" // a server that joins takes the place of the member of its name
 	}
 	err := putExpected(ctx, q.etcd, x)
 	if !errors.Is(err, etcderrors.ErrNoSpace) {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
+
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/peerconn"
 )
 
 // hosts are those whose certificates may connect: of members that were removed, too, so
@@ -51,7 +53,7 @@ func (p *peering) membersOnly(next http.Handler) http.Handler {
 			http.Error(w, fmt.Sprintf("this server does not know the member %s", from), http.StatusServiceUnavailable)
 			return
 		}
-		http.Error(w, fmt.Sprintf("the member at %s was removed; to let it join again: pawl member add NAME=URL", certificateHosts(r.TLS.PeerCertificates[0])), http.StatusGone)
+		http.Error(w, fmt.Sprintf("the member at %s was removed; to let it join again: pawl member add NAME=URL", peerconn.Hosts(r.TLS.PeerCertificates[0])), http.StatusGone)
 	})
 }
 

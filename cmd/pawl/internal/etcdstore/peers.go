@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/founding"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/peerconn"
 )
 
 // Peer is a server of a quorum: its name, and where the others reach its member.
@@ -95,7 +96,7 @@ type joined struct {
 type peering struct {
 	opts   QuorumOptions
 	visit  string
-	tls    *peerTLS
+	tls    *peerconn.TLS
 	client *http.Client
 	web    *http.Server
 
@@ -120,18 +121,18 @@ func newPeering(opts QuorumOptions) (*peering, error) {
 	p := &peering{opts: opts, visit: rand.Text(), reached: map[uint64]uint64{}, heard: map[uint64]*visits{}, marks: map[string]string{}}
 	p.state.Store(founding.Empty)
 	var err error
-	if p.tls, err = loadPeerTLS(opts.TLS, opts.Clock, opts.Logger); err != nil {
-		return nil, err
+	if p.tls, err = peerconn.Load(opts.TLS, opts.Clock, opts.Logger); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFiles, err)
 	}
 	dialer := &net.Dialer{Timeout: askMax}
-	t := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 1, IdleConnTimeout: peerRead / 2}
+	t := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 1, IdleConnTimeout: peerconn.ReadMax / 2}
 	if p.tls != nil {
 		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			host, _, err := net.SplitHostPort(address)
 			if err != nil {
 				return nil, err
 			}
-			d := tls.Dialer{NetDialer: dialer, Config: p.tls.client(host)}
+			d := tls.Dialer{NetDialer: dialer, Config: p.tls.Client(host)}
 			return d.DialContext(ctx, network, address)
 		}
 	}
@@ -161,9 +162,9 @@ func (p *peering) answers() *http.Server {
 
 // serve answers at a listener, which it closes in the end.
 func (p *peering) serve(l net.Listener) {
-	l = timedListener{l, p.opts.Clock}
+	l = peerconn.Listen(l, p.opts.Clock)
 	if p.tls != nil {
-		l = tls.NewListener(l, p.tls.server(p.hosts))
+		l = tls.NewListener(l, p.tls.Server(p.hosts))
 	}
 	_ = p.web.Serve(l) // it ends when the store closes
 }

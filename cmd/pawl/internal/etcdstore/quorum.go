@@ -7,10 +7,12 @@ import (
 	"net"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/founding"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/peerconn"
 	"github.com/pawlproject/pawl/internal/store"
 	"github.com/pawlproject/pawl/internal/store/kvlog"
 )
@@ -25,7 +27,7 @@ type QuorumOptions struct {
 	Peers []Peer
 	// Listener takes the peers' connections. The store closes it.
 	Listener net.Listener
-	TLS      PeerFiles
+	TLS      peerconn.Files
 	// Fresh is asked before a member is made in an empty folder; an error refuses it.
 	Fresh func() error
 }
@@ -127,11 +129,19 @@ func (q *Quorum) readEnd() (end folderEnd, err error) {
 
 // noteEach keeps what the other members have acknowledged, until ctx ends.
 func (q *Quorum) noteEach(ctx context.Context) {
+	q.every(ctx, q.Embedded.opts.ActiveTTL/10, func() bool {
+		q.peers.noteReached(q.etcd)
+		return true
+	})
+}
+
+// every runs do at once, and then again a pause after it has returned, until it returns
+// false, ctx ends or etcd stops.
+func (q *Quorum) every(ctx context.Context, pause time.Duration, do func() (goOn bool)) {
 	timer := q.opts.Clock.NewTimer()
 	defer timer.Stop()
-	for {
-		q.peers.noteReached(q.etcd)
-		timer.Reset(q.Embedded.opts.ActiveTTL / 10)
+	for do() {
+		timer.Reset(pause)
 		select {
 		case <-timer.C():
 		case <-ctx.Done():

@@ -90,7 +90,7 @@ func (q *Quorum) take(ctx context.Context, served bool, end folderEnd) error {
 					store.ErrRolledBack, q.folder.dir, name, q.opts.Node)
 			}
 			if !rested {
-				// Then they are asked again: who was silent for a moment may know that the
+				// Then they are asked again: one that was silent for a moment may know that the
 				// folder is old, and others may have heard a twin meanwhile.
 				if rested = q.rested(ctx, since); !rested {
 					return context.Cause(ctx)
@@ -202,7 +202,7 @@ func (q *Quorum) launch(left string, as func(*embed.Config)) error {
 		cfg.Name = own.Name
 		cfg.AdvertisePeerUrls = []url.URL{*u}
 		cfg.InitialCluster = own.Name + "=" + own.URL
-		cfg.PeerTLSInfo = q.peers.tls.info()
+		cfg.PeerTLSInfo = q.peers.tls.Info()
 		cfg.TickMs, cfg.ElectionMs = uint(tick.Milliseconds()), uint(election.Milliseconds())
 		as(cfg)
 	})

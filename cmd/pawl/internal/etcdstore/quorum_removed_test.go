@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/peerconn"
 	"github.com/pawlproject/pawl/internal/testcert"
 	"github.com/pawlproject/pawl/internal/testwait"
 )
@@ -55,7 +56,7 @@ func TestQuorumRemovedMemberIsNoPeer(t *testing.T) {
 		_ = o.Listener.Close()
 		*o = again(t, *o, own+":0")
 		cert, key := ca.Issue(o.Node, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, []net.IP{net.ParseIP(own)} })
-		o.TLS = PeerFiles{Cert: cert, Key: key, CA: ca.File}
+		o.TLS = peerconn.Files{Cert: cert, Key: key, CA: ca.File}
 		o.Peers = []Peer{{o.Node, "https://" + o.Listener.Addr().String()}}
 	})
 	n1, n2, n3 := all[0], all[1], all[2]

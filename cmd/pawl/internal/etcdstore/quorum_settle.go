@@ -123,7 +123,7 @@ func (q *Quorum) hasAddress(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// isVoter has a learner promoted that has caught up, and removes whom it replaces.
+// isVoter has a learner promoted that has caught up, and removes the member that it replaces.
 func (q *Quorum) isVoter(ctx context.Context) (string, error) {
 	s := q.etcd.Server
 	m := s.Cluster().Member(s.MemberID())

@@ -41,31 +41,22 @@ func (q *Quorum) waiting(what, why string) {
 // watchMajority notes while the member has its place and no majority to be led by, until
 // ctx ends.
 func (q *Quorum) watchMajority(ctx context.Context) {
-	timer := q.opts.Clock.NewTimer()
-	defer timer.Stop()
-	for {
-		timer.Reset(majorityPace)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			return
-		case <-q.etcd.Server.StopNotify():
-			return
-		}
+	q.every(ctx, majorityPace, func() bool {
 		what := ""
 		if q.etcd.Server.Leader() == 0 {
 			what = q.missing(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return
+			return false
 		case what != "":
 			q.waiting(what, "")
 		case q.waits.Swap(nil) != nil:
 			q.said.Store(nil)
 			q.opts.Logger.Info("a majority of the members answers again")
 		}
-	}
+		return true
+	})
 }
 
 // missing says which members a majority is lacking; empty: it is complete, and elects.

@@ -141,8 +141,8 @@ func (p *peering) answerJoin(w http.ResponseWriter, r *http.Request) {
 }
 
 // letIn adds an empty server as a learner, and returns the learner's id. A member of
-// the same name or address is removed first: whoever answers at the address is empty,
-// so the log of that member is lost. An id is never given twice: the leader would take
+// the same name or address is removed first: the server that answers at the address is
+// empty, so the log of that member is lost. An id is never given twice: the leader would take
 // the new log for one that holds what the old one acknowledged.
 func (p *peering) letIn(ctx context.Context, e *embed.Etcd, j joining) (uint64, error) {
 	x, known := p.expects(e, j.Name)

@@ -33,26 +33,16 @@ type watched struct {
 // watchOthers asks the others now and then whether this server should run, until ctx
 // ends.
 func (q *Quorum) watchOthers(ctx context.Context) {
-	timer := q.opts.Clock.NewTimer()
-	defer timer.Stop()
 	var w watched
-	for {
+	q.every(ctx, q.Embedded.opts.ActiveTTL/watchParts, func() bool {
 		one, cancel := context.WithTimeout(ctx, askMax)
+		defer cancel()
 		err := q.look(one, &w)
-		cancel()
 		if err != nil && ctx.Err() == nil {
 			q.fail(err)
-			return
 		}
-		timer.Reset(q.Embedded.opts.ActiveTTL / watchParts)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			return
-		case <-q.etcd.Server.StopNotify():
-			return
-		}
-	}
+		return err == nil
+	})
 }
 
 // look returns why this server must stop.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// errDuration: the value of a flag is no duration, since its unit is missing perhaps.
+// errDuration: the value of a flag is no duration; most often its unit is missing.
 var errDuration = errors.New("expected a duration such as 15s")
 
 // Duration is a duration that knows whether it was given: an absent wait

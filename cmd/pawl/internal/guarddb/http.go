@@ -3,7 +3,6 @@ package guarddb
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,8 +13,7 @@ import (
 	"github.com/pawlproject/pawl/cmd/pawl/internal/pgdsn"
 	"github.com/pawlproject/pawl/guard"
 	"github.com/pawlproject/pawl/guard/httpguard"
-	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/infile"
+	"github.com/pawlproject/pawl/internal/authority"
 )
 
 // againAfter is the pause before a claim is repeated that requests under lower tokens hold
@@ -72,46 +70,33 @@ func openHTTP(base string, wait time.Duration) (*DB, error) {
 
 // secureTransport reads the files that are named; empty: none is.
 func secureTransport(ca, cert, key string) (*http.Transport, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	now := clock.System().Wall()
-	secure := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca != "" {
-		text, _, err := infile.Read(ca, infile.BytesMax, now)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", caEnv, err)
-		}
-		secure.RootCAs = x509.NewCertPool()
-		if !secure.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s: no certificate in %s", caEnv, ca)
-		}
-	}
 	if (cert == "") != (key == "") {
 		return nil, fmt.Errorf("%s and %s belong together; expected both", certEnv, keyEnv)
 	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pool, err := authority.Load(ca)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", caEnv, err)
+		}
+		secure.RootCAs = pool
+	}
 	if cert != "" {
-		c, _, err := infile.Read(cert, infile.BytesMax, now)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", certEnv, err)
-		}
-		k, _, err := infile.Read(key, infile.BytesMax, now)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", keyEnv, err)
-		}
-		pair, err := tls.X509KeyPair(c, k)
+		pair, err := authority.Pair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s with %s %s: %w", certEnv, cert, keyEnv, key, err)
 		}
-		secure.Certificates = []tls.Certificate{pair}
+		secure.Certificates = []tls.Certificate{*pair}
 	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = secure
 	return t, nil
 }
 
+// explainHTTP finds the exit code of an error of a guard over HTTP. One that cannot be
+// reached is busy, too.
 func explainHTTP(err error) (code int, advice string) {
-	switch {
-	case errors.Is(err, httpguard.ErrUnreachable):
-		return exit.CodeUnavailable, ""
-	case errors.Is(err, httpguard.ErrBusy):
+	if errors.Is(err, httpguard.ErrBusy) && !errors.Is(err, httpguard.ErrUnreachable) {
 		return exit.CodeNotAcquired, ""
 	}
 	return exit.CodeUnavailable, ""

@@ -3,7 +3,6 @@ package guardproxy
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,8 +13,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/guard/httpguard"
-	"github.com/pawlproject/pawl/internal/clock"
-	"github.com/pawlproject/pawl/internal/infile"
+	"github.com/pawlproject/pawl/internal/authority"
 )
 
 const (
@@ -132,30 +130,17 @@ func (o *Options) tls() (*tls.Config, error) {
 	if o.Cert == "" {
 		return nil, nil
 	}
-	now := clock.System().Wall()
-	cert, _, err := infile.Read(o.Cert, infile.BytesMax, now)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert: %w", err)
-	}
-	key, _, err := infile.Read(o.Key, infile.BytesMax, now)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-key: %w", err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
+	pair, err := authority.Pair(o.Cert, o.Key)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert %s and --tls-key %s: %w", o.Cert, o.Key, err)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pair}}
 	if o.ClientCA == "" {
 		return c, nil
 	}
-	text, _, err := infile.Read(o.ClientCA, infile.BytesMax, now)
-	if err != nil {
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	if c.ClientCAs, err = authority.Load(o.ClientCA); err != nil {
 		return nil, fmt.Errorf("--tls-client-ca: %w", err)
-	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !c.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--tls-client-ca %s: no certificate", o.ClientCA)
 	}
 	return c, nil
 }

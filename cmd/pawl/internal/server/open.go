@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore"
+	"github.com/pawlproject/pawl/cmd/pawl/internal/etcdstore/peerconn"
 	"github.com/pawlproject/pawl/internal/cell"
 	"github.com/pawlproject/pawl/internal/service"
 	"github.com/pawlproject/pawl/internal/store"
@@ -55,7 +56,7 @@ type Quorum struct {
 	Peers []etcdstore.Peer
 	// Listen is the address for peers.
 	Listen string
-	TLS    etcdstore.PeerFiles
+	TLS    peerconn.Files
 }
 
 // openStore opens the store of o. peers is where members of a quorum are listened for.

@@ -3,10 +3,7 @@ package etcdtest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +13,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/pawlproject/pawl/internal/testport"
 )
 
 // Newest is the version that pawl's own client and embedded member are of.
@@ -112,10 +111,10 @@ func (c *Cluster) form(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if m.client, err = freeAddress(); err != nil {
+		if m.client, err = testport.Free(); err != nil {
 			return err
 		}
-		if m.peer, err = freeAddress(); err != nil {
+		if m.peer, err = testport.Free(); err != nil {
 			return err
 		}
 		c.Members = append(c.Members, m)
@@ -191,23 +190,6 @@ func (c *Cluster) Close() {
 	for _, m := range c.Members {
 		m.Kill()
 	}
-}
-
-// portsFrom and portsTo lie below the ports that the system hands out by
-// itself, so that none is taken while its member is down.
-const (
-	portsFrom = 15_000
-	portsTo   = 32_000
-)
-
-func freeAddress() (string, error) {
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portsFrom+rand.IntN(portsTo-portsFrom)))
-		if err == nil {
-			return l.Addr().String(), l.Close()
-		}
-	}
-	return "", errors.New("no port is free")
 }
 
 // Leader is the member that leads; nil when nobody says so.

@@ -1,4 +1,4 @@
-package etcdstore
+package peerconn
 
 import (
 	"crypto/tls"
@@ -15,43 +15,44 @@ import (
 	"github.com/pawlproject/pawl/internal/infile"
 )
 
-// PeerFiles are the paths of what a member proves itself to its peers by, and of the
+// Files are the paths of what a member proves itself to its peers by, and of the
 // authorities that peers are verified with. All or none of them are set.
-type PeerFiles struct{ Cert, Key, CA string }
+type Files struct{ Cert, Key, CA string }
 
 // On reports whether peers speak TLS.
-func (f PeerFiles) On() bool { return f.Cert != "" }
+func (f Files) On() bool { return f.Cert != "" }
 
-// peerTLS has the files read again for every handshake. While they cannot be used,
-// those that were read last stay in force.
-type peerTLS struct {
-	files PeerFiles
+// TLS has the files read again for every handshake. While they cannot be used, those that
+// were read last stay in force. The nil TLS is that of peers that speak in the clear: it
+// has Info alone.
+type TLS struct {
+	files Files
 	clock clock.Clock
 	log   *slog.Logger
-	now   atomic.Pointer[peerMaterial]
+	now   atomic.Pointer[material]
 }
 
-type peerMaterial struct {
+type material struct {
 	cert tls.Certificate
 	pool *x509.CertPool
 }
 
-// loadPeerTLS reads the files for the first time. It returns ErrFiles where they
-// cannot be used, and nil without files.
-func loadPeerTLS(files PeerFiles, k clock.Clock, log *slog.Logger) (*peerTLS, error) {
+// Load reads the files for the first time. It fails where they cannot be used, and
+// returns nil without files.
+func Load(files Files, k clock.Clock, log *slog.Logger) (*TLS, error) {
 	if !files.On() {
 		return nil, nil
 	}
-	p := &peerTLS{files: files, clock: k, log: log}
+	p := &TLS{files: files, clock: k, log: log}
 	m, err := p.read()
 	if err != nil {
-		return nil, fmt.Errorf("%w: TLS among peers: %w", ErrFiles, err)
+		return nil, fmt.Errorf("TLS among peers: %w", err)
 	}
 	p.now.Store(m)
 	return p, nil
 }
 
-func (p *peerTLS) read() (*peerMaterial, error) {
+func (p *TLS) read() (*material, error) {
 	var raw [3][]byte
 	for i, path := range []string{p.files.Cert, p.files.Key, p.files.CA} {
 		var err error
@@ -59,7 +60,7 @@ func (p *peerTLS) read() (*peerMaterial, error) {
 			return nil, err
 		}
 	}
-	m := &peerMaterial{pool: x509.NewCertPool()}
+	m := &material{pool: x509.NewCertPool()}
 	var err error
 	if m.cert, err = tls.X509KeyPair(raw[0], raw[1]); err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", p.files.Cert, p.files.Key, err)
@@ -70,8 +71,8 @@ func (p *peerTLS) read() (*peerMaterial, error) {
 	return m, nil
 }
 
-// material reads the files again.
-func (p *peerTLS) material() *peerMaterial {
+// fresh reads the files again.
+func (p *TLS) fresh() *material {
 	m, err := p.read()
 	if err != nil {
 		p.log.Error("TLS among peers: the new files cannot be used; the server goes on with those it had", "error", err)
@@ -81,15 +82,15 @@ func (p *peerTLS) material() *peerMaterial {
 	return m
 }
 
-var errPeerName = errors.New("its certificate is for no host of a known peer")
+var errName = errors.New("its certificate is for no host of a known peer")
 
-// server is the configuration of the peers' listener. A caller needs a certificate of
-// the authorities that is for the host of a known peer.
-func (p *peerTLS) server(hosts func() []string) *tls.Config {
+// Server is the configuration of the peers' listener. A caller needs a certificate of
+// the authorities that is for one of the hosts.
+func (p *TLS) Server(hosts func() []string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			m := p.material()
+			m := p.fresh()
 			return &tls.Config{
 				MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 				Certificates: []tls.Certificate{m.cert}, SessionTicketsDisabled: true,
@@ -101,15 +102,16 @@ func (p *peerTLS) server(hosts func() []string) *tls.Config {
 							return nil
 						}
 					}
-					p.log.Warn("a caller at the peers' address was refused", "error", errPeerName, "certificate", certificateHosts(leaf))
-					return errPeerName
+					p.log.Warn("a caller at the peers' address was refused", "error", errName, "certificate", Hosts(leaf))
+					return errName
 				},
 			}, nil
 		},
 	}
 }
 
-func certificateHosts(c *x509.Certificate) string {
+// Hosts are the hosts that a certificate is for, for people.
+func Hosts(c *x509.Certificate) string {
 	hosts := append([]string(nil), c.DNSNames...)
 	for _, ip := range c.IPAddresses {
 		hosts = append(hosts, ip.String())
@@ -117,18 +119,18 @@ func certificateHosts(c *x509.Certificate) string {
 	return strings.Join(hosts, " ")
 }
 
-// client is the configuration of a connection to a peer.
-func (p *peerTLS) client(host string) *tls.Config {
-	m := p.material()
+// Client is the configuration of a connection to a peer.
+func (p *TLS) Client(host string) *tls.Config {
+	m := p.fresh()
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ServerName: host,
 		RootCAs: m.pool, Certificates: []tls.Certificate{m.cert},
 	}
 }
 
-// info is the same for etcd's own connections. It reads the certificate again for
+// Info is the same for etcd's own connections. It reads the certificate again for
 // every one, and the authorities when it starts.
-func (p *peerTLS) info() transport.TLSInfo {
+func (p *TLS) Info() transport.TLSInfo {
 	if p == nil {
 		return transport.TLSInfo{}
 	}

@@ -1,4 +1,4 @@
-package etcdstore
+package peerconn
 
 import (
 	"errors"
@@ -20,9 +20,9 @@ func TestPeerConnKeepsBothDeadlines(t *testing.T) {
 		// first and again are how long two reads take.
 		first, again time.Duration
 	}{
-		"no deadline":     {0, peerRead, peerRead},
+		"no deadline":     {0, ReadMax, ReadMax},
 		"an earlier one":  {time.Second, time.Second, 0},
-		"a later one":     {time.Minute, peerRead, peerRead},
+		"a later one":     {time.Minute, ReadMax, ReadMax},
 		"one in the past": {-time.Second, 0, 0},
 	} {
 		for _, writes := range []bool{false, true} {

@@ -1,4 +1,4 @@
-package etcdstore
+package peerconn
 
 import (
 	"errors"
@@ -9,21 +9,24 @@ import (
 	"github.com/pawlproject/pawl/internal/clock"
 )
 
-// peerRead and peerWrite are how long a peer may be silent on a connection, and a write
-// to it may take: etcd's own bounds (rafthttp.ConnReadTimeout). Streams are never silent
-// for a third of it.
+// ReadMax and writeMax are how long a peer may be silent on a connection, and a write to
+// it may take: etcd's own bounds (rafthttp.ConnReadTimeout). Streams are never silent for
+// a third of it.
 const (
-	peerRead  = 5 * time.Second
-	peerWrite = 5 * time.Second
+	ReadMax  = 5 * time.Second
+	writeMax = 5 * time.Second
 )
 
-// timedListener bounds the silence on its connections, so that a peer that is cut off
-// does not keep them.
+// Listen returns l with its connections bounded by ReadMax and writeMax, so that a peer
+// that is cut off does not keep them.
+func Listen(l net.Listener, k clock.Clock) net.Listener { return timedListener{l, k} }
+
 type timedListener struct {
 	net.Listener
 	clock clock.Clock
 }
 
+// Accept is net.Listener.
 func (l timedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -66,7 +69,7 @@ func (c *timedConn) SetWriteDeadline(t time.Time) error {
 
 // Read is net.Conn.
 func (c *timedConn) Read(b []byte) (int, error) {
-	if err := c.bound(&c.read, peerRead, c.Conn.SetReadDeadline); err != nil {
+	if err := c.bound(&c.read, ReadMax, c.Conn.SetReadDeadline); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(b)
@@ -74,7 +77,7 @@ func (c *timedConn) Read(b []byte) (int, error) {
 
 // Write is net.Conn.
 func (c *timedConn) Write(b []byte) (int, error) {
-	if err := c.bound(&c.write, peerWrite, c.Conn.SetWriteDeadline); err != nil {
+	if err := c.bound(&c.write, writeMax, c.Conn.SetWriteDeadline); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)
