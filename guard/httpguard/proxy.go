@@ -140,7 +140,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.present.Add(-1)
-	if err := receive(w, r); err != nil {
+	r, err = receive(w, r)
+	if err != nil {
 		answer(w, problem{Type: "about:blank", Status: http.StatusBadRequest, Detail: "the body did not come: " + err.Error()}, 0)
 		return
 	}
@@ -187,30 +188,33 @@ func upgrades(h http.Header) bool {
 	return h.Get("Upgrade") != ""
 }
 
-// receive reads the body's beginning, and puts it back.
-func receive(w http.ResponseWriter, r *http.Request) error {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil
+// receive returns the request with a body whose beginning has been read. The server's own
+// request keeps its body: by that the server knows what is left of it, which must not be
+// taken for the next request.
+func receive(w http.ResponseWriter, in *http.Request) (*http.Request, error) {
+	if in.Body == nil || in.Body == http.NoBody {
+		return in, nil
 	}
 	control := http.NewResponseController(w)
 	// Where there is no such deadline the server's own bounds the reading.
 	_ = control.SetReadDeadline(now().Add(bodyMax))
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	rest := r.Body
+	rest := in.Body
 	text, err := io.ReadAll(io.LimitReader(rest, bodyKept+1))
 	if err != nil {
-		return err
+		return in, err
 	}
+	r := in.WithContext(in.Context()) // a copy, made when the trailers have come
 	if len(text) > bodyKept {
 		r.Body = &coming{first: text, rest: rest, control: control}
-		return nil
+		return r, nil
 	}
 	r.Body = body{bytes.NewReader(text), rest}
 	if len(r.Trailer) == 0 {
 		r.ContentLength, r.TransferEncoding = int64(len(text)), nil
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 	}
-	return nil
+	return r, nil
 }
 
 type body struct {
