@@ -354,3 +354,23 @@ func TestOneTokenInFlight(t *testing.T) {
 		t.Errorf("left over: %+v, inside %d", s, g.inside)
 	}
 }
+
+// Lines that stay closed for long, and are the oldest, do not keep the others in memory.
+func TestForgetLooksBehindClosedLines(t *testing.T) {
+	g := NewGate(&Memory{}, Options{})
+	idle := func(resource string, until time.Time) {
+		k := &kept{resource: resource, line: line{until: until}}
+		k.place = g.idle.PushBack(k)
+		g.lines[resource] = k
+	}
+	for n := range forgetTries {
+		idle(fmt.Sprint(n), now().Add(time.Hour))
+	}
+	idle("quiet", time.Time{})
+	if g.forget() {
+		t.Error("more lines were looked at than is the bound")
+	}
+	if !g.forget() || g.lines["quiet"] != nil || len(g.lines) != forgetTries {
+		t.Errorf("the quiet line is kept, or another is gone: %d lines", len(g.lines))
+	}
+}

@@ -33,7 +33,8 @@ func (g *Gate) take(resource string) (*kept, error) {
 }
 
 // forget makes room for a line: it drops the one that was in no use for the longest time and
-// has nothing that only memory knows.
+// has nothing that only memory knows. One that has is looked at again last: lines that stay
+// closed for long keep none of the others.
 func (g *Gate) forget() bool {
 	at := now()
 	e := g.idle.Front()
@@ -46,7 +47,9 @@ func (g *Gate) forget() bool {
 			delete(g.lines, k.resource)
 			return true
 		}
-		e = e.Next()
+		next := e.Next()
+		g.idle.MoveToBack(e)
+		e = next
 	}
 	return false
 }
