@@ -33,6 +33,11 @@ func TestExplainStoreSaysWhatToDoFirst(t *testing.T) {
 	if !strings.Contains(out, "WHAT IT IS") || !strings.Contains(out, "claimed first (objguard)") {
 		t.Errorf("does not say what the strategies are: %q", out)
 	}
+	for _, word := range []string{"\nif: safe on conditions", "-: does not apply", "multi: two objects", "effect: read, then act outside"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("does not say what the words of the table mean: %q is missing in %q", word, out)
+		}
+	}
 	if strings.Contains(out, "lww") {
 		t.Errorf("names a strategy that the store does not allow: %q", out)
 	}
