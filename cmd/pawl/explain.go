@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -76,8 +77,15 @@ type explained struct {
 	steps      bool // with steps
 }
 
+// storesLike are what people call their store, with the key of what it is like.
+var storesLike = map[string]string{
+	"postgresql": "postgres", "minio": "s3", "ceph": "s3", "r2": "s3", "seaweedfs": "s3",
+	"kafka": "queue", "pulsar": "queue", "nats": "queue", "scylladb": "cassandra", "scylla": "cassandra", "nfs": "files",
+}
+
 // choose finds what is meant, or says which words are known.
 func choose(cmd *cobra.Command, t table.Table, store, strategy, operation string) (*explained, error) {
+	store = cmp.Or(storesLike[strings.ToLower(store)], store)
 	e := &explained{table: t, whole: strategy != "" || operation != "", steps: strategy != ""}
 	var stores []string
 	for _, s := range t.Stores {
