@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
-
 	"github.com/pawlproject/pawl/internal/fencing/table"
 )
 
