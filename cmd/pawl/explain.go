@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -58,6 +59,14 @@ Exit codes: 0 done, 64 invalid usage.`,
 	return cmd
 }
 
+// legend says what the words of the table mean.
+const legend = `
+if: safe on conditions, which --operation NAME tells; -: does not apply.
+create: an object that must not be there; overwrite: what was read; append: an entry that
+later holders must find; delete: while another writes; multi: two objects that belong
+together; effect: read, then act outside of the store (a charge, a mail).
+`
+
 // explained is what "pawl explain" was asked for.
 type explained struct {
 	table      table.Table
@@ -68,8 +77,15 @@ type explained struct {
 	steps      bool // with steps
 }
 
+// storesLike are what people call their store, with the key of what it is like.
+var storesLike = map[string]string{
+	"postgresql": "postgres", "minio": "s3", "ceph": "s3", "r2": "s3", "seaweedfs": "s3",
+	"kafka": "queue", "pulsar": "queue", "nats": "queue", "scylladb": "cassandra", "scylla": "cassandra", "nfs": "files",
+}
+
 // choose finds what is meant, or says which words are known.
 func choose(cmd *cobra.Command, t table.Table, store, strategy, operation string) (*explained, error) {
+	store = cmp.Or(storesLike[strings.ToLower(store)], store)
 	e := &explained{table: t, whole: strategy != "" || operation != "", steps: strategy != ""}
 	var stores []string
 	for _, s := range t.Stores {
@@ -161,7 +177,7 @@ func (e *explained) print(w io.Writer) error {
 		for _, s := range e.table.Stores {
 			fmt.Fprintf(&b, "  %-12s %s\n", s.Key, s.Name)
 		}
-		b.WriteString("\n")
+		b.WriteString("\nOr find what you do today:\n\n")
 	}
 	if e.whole {
 		for _, c := range e.cells() {
@@ -179,7 +195,13 @@ func (e *explained) print(w io.Writer) error {
 	if e.whole {
 		return nil
 	}
-	return output.Table(w, e.rows())
+	if err := output.Table(w, e.rows()); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, legend); err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	return nil
 }
 
 // rows are the table of verdicts.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawlproject/pawl/cmd/pawl/internal/exit"
+	"github.com/pawlproject/pawl/internal/fencing/table"
 )
 
 // explain runs "pawl explain" and returns its output and exit code.
@@ -33,6 +34,11 @@ func TestExplainStoreSaysWhatToDoFirst(t *testing.T) {
 	if !strings.Contains(out, "WHAT IT IS") || !strings.Contains(out, "claimed first (objguard)") {
 		t.Errorf("does not say what the strategies are: %q", out)
 	}
+	for _, word := range []string{"\nif: safe on conditions", "-: does not apply", "multi: two objects", "effect: read, then act outside"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("does not say what the words of the table mean: %q is missing in %q", word, out)
+		}
+	}
 	if strings.Contains(out, "lww") {
 		t.Errorf("names a strategy that the store does not allow: %q", out)
 	}
@@ -47,6 +53,26 @@ func TestExplainShowsConditionsAndSteps(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in %q", want, out)
 		}
+	}
+}
+
+func TestExplainKnowsStoresByOtherNames(t *testing.T) {
+	all, err := table.Recorded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	for _, s := range all.Stores {
+		keys[s.Key] = true
+	}
+	for name, key := range storesLike {
+		if !keys[key] || keys[name] {
+			t.Errorf("%q is said to be like %q", name, key)
+		}
+	}
+	as, _, _ := explain(t, "--store", "s3")
+	if out, code, _ := explain(t, "--store", "MinIO"); code != 0 || out != as {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 

@@ -20,18 +20,18 @@ import (
 	"github.com/pawlproject/pawl/guard"
 )
 
-const guardHelp = `The database is named by --dsn, by a file (--dsn-file) or by $PAWL_DSN, in this
-order: postgres://USER@HOST:PORT/DATABASE, or "host=… dbname=…", is PostgreSQL,
-sqlite:PATH is a SQLite file, http://HOST:PORT or https://… a guard over HTTP,
-s3://BUCKET/PREFIX a part of a bucket, for which credentials come from AWS's
-environment and files ("?endpoint=URL&region=NAME&path_style=true" may follow).
-Others on this machine can read arguments: leave a
-password to the file, the variable, PGPASSWORD or ~/.pgpass. It is never printed.
+const guardHelp = `The guard is named by --dsn, by a file (--dsn-file) or by $PAWL_DSN, in this order:
+postgres://USER@HOST:PORT/DATABASE, or "host=… dbname=…", is PostgreSQL, sqlite:PATH
+is a SQLite file, http://HOST:PORT or https://… a guard over HTTP, s3://BUCKET/PREFIX
+a part of a bucket, for which credentials come from AWS's environment and files
+("?endpoint=URL&region=NAME&path_style=true" may follow). Others on this machine can
+read arguments: leave a password to the file, the variable, PGPASSWORD or ~/.pgpass.
+It is never printed.
 
-Exit codes: 0 done, 64 invalid usage, 65 no guard is installed there, 69 the
-database is unreachable or gave no answer, 70 stale: the resource has seen a
-higher token, 75 other work is in the way, 77 the database does not allow it, 1
-refused for another reason, such as the token of another cell.`
+Exit codes: 0 done, 64 invalid usage, 65 no guard is installed there, 69 it cannot be
+reached or gave no answer, 70 stale: the resource has seen a higher token, 75 other
+work is in the way, 77 the database, bucket or service does not allow it, 1 refused
+for another reason, such as the token of another cell.`
 
 // guardWaitDefault is how long a claim waits for work under lower tokens.
 const guardWaitDefault = 10 * time.Second
@@ -70,8 +70,8 @@ func newGuardSeen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seen RESOURCE",
 		Short: "Show the highest token that a resource has seen",
-		Long: `Seen reads the mark of RESOURCE: the highest fencing token that the database has
-committed for it, and the cell that it is held to.
+		Long: `Seen reads the mark of RESOURCE: the highest fencing token that its guard
+has kept, and the cell that it is held to.
 
 ` + slotHelp + "\n\n" + guardHelp,
 		Example: "  pawl guard seen orders/7 --dsn postgres://app@db/shop\n  PAWL_DSN=sqlite:./ledger.db pawl guard seen ledger --json",
@@ -185,14 +185,14 @@ func fenceOf(cmd *cobra.Command, resource, token, cell string) (guard.Fence, err
 	return f, nil
 }
 
-// databaseNamed is which database a command is told to use.
+// databaseNamed is which database, bucket or guard over HTTP a command is told to use.
 type databaseNamed struct{ dsn, file string }
 
 const dsnEnv = "PAWL_DSN"
 
 func databaseFlags(f *pflag.FlagSet) *databaseNamed {
 	at := &databaseNamed{}
-	f.StringVar(&at.dsn, "dsn", "", "the database; $"+dsnEnv+" when absent")
+	f.StringVar(&at.dsn, "dsn", "", "the guard, by its database, bucket or URL; $"+dsnEnv+" when absent")
 	f.StringVar(&at.file, "dsn-file", "", "file that holds the DSN, instead of --dsn")
 	return at
 }

@@ -152,7 +152,7 @@ func probeTable(report probe.Report) [][]string {
 		rows = append(rows, []string{r.Property, verdict, means})
 	}
 	if report.Safe() {
-		return append(rows, []string{"objguard is safe here", "", ""})
+		return append(rows, []string{"objguard is safe here"})
 	}
-	return append(rows, []string{"objguard is NOT safe here", "", ""})
+	return append(rows, []string{"objguard is NOT safe here"})
 }

@@ -46,12 +46,12 @@ its TTL. The command is ended in the same way when no server answers for more th
 about 0.6 of the TTL, and when its holder is asked to let go ("pawl break"). A
 command that hangs keeps its lease for as long as it hangs, but for --max-hold.
 
-With --claim DSN, --claim-file or $PAWL_CLAIM run claims the guard of a database
-before the command starts, as "pawl guard claim" does. --claims says that the command
-claims by itself before it acts. With one of these and --ride-through MAX the command
-is not ended when no server answers: it goes on for MAX at most, until a server or the
-guard says that the lease is over. What it does that goes through no guard may then
-happen twice.
+With --claim DSN, --claim-file or $PAWL_CLAIM run claims the guard of a database, a
+bucket or an HTTP service before the command starts; "pawl guard claim --help" says what
+a DSN is. --claims says that the command claims by itself before it acts. With one of
+these and --ride-through MAX the command is not ended when no server answers: it goes on
+for MAX at most, until a server or the guard says that the lease is over. What it does
+that goes through no guard may then happen twice.
 
 While it waits for its turn run says for whom, and asks servers that cannot be
 reached again, for 10s at most; -n does not.
@@ -89,8 +89,8 @@ func (v *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&v.Signal, "signal", "TERM", "signal that asks the command to end")
 	f.StringVar(&v.Label, "label", "", "what others see of the holder (default host and process)")
 	f.IntVarP(&v.Conflict, "conflict-exit-code", "E", supervise.CodeNotAcquired, "exit code when the lease is not acquired")
-	f.StringArrayVar(&v.claims, "claim", nil, "claim the guard of this database before the command starts; may be given again; $"+claimEnv+" when neither this nor --claim-file is given")
-	f.StringArrayVar(&v.claimFiles, "claim-file", nil, "file that holds the DSN of such a database")
+	f.StringArrayVar(&v.claims, "claim", nil, "DSN of a guard that is claimed before the command starts; may be given again; $"+claimEnv+" when neither this nor --claim-file is given")
+	f.StringArrayVar(&v.claimFiles, "claim-file", nil, "file that holds such a DSN")
 	f.Var(&v.Contain, "contain", "how the command's descendants are found")
 	f.IntVar(&v.StatusFD, "status-fd", -1, "file descriptor that gets one line of JSON about the end")
 	f.BoolVar(&v.JSON, "json", false, "what "+cmd.Name()+" itself has to say goes to the standard error as lines of JSON")
@@ -169,7 +169,7 @@ func (v *runFlags) validate(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// claimEnv names the database whose guard is claimed.
+// claimEnv has the DSN of the guard that is claimed.
 const claimEnv = "PAWL_CLAIM"
 
 // resolveClaims finds out which guards are to be claimed.
