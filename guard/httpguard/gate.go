@@ -23,6 +23,9 @@ const (
 	forgetTries = 64
 	// marksMax bounds one question to the marks.
 	marksMax = 10 * time.Second
+	// marksTries is how many questions to the marks one request begins. Marks that are not
+	// from a copy that lags answer the second one for good.
+	marksTries = 8
 
 	// LingerDefault and WaitDefault are used where the options say nothing.
 	LingerDefault = time.Minute
@@ -205,7 +208,7 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 	defer patience.Stop()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	waited := false
+	waited, asked := false, 0
 	for {
 		// A request whose caller is gone must not run: the next holder may be in already.
 		if err := ctx.Err(); err != nil {
@@ -230,6 +233,9 @@ func (g *Gate) stand(ctx context.Context, k *kept, f guard.Fence, most time.Dura
 				}
 				after = k.after(at)
 			default:
+				if asked++; asked > marksTries {
+					return nil, &busyError{why: "the marks contradict themselves", after: time.Second}
+				}
 				g.start(k, step, f)
 			}
 		}

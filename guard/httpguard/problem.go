@@ -116,8 +116,8 @@ func errorOf(f guard.Fence, res *http.Response) error {
 		return nil
 	}
 	switch res.StatusCode {
-	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusPreconditionRequired, http.StatusNotImplemented,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		return nil
 	}
@@ -134,10 +134,14 @@ func errorOf(f guard.Fence, res *http.Response) error {
 	return nil
 }
 
+// err is the error that a problem stands for; nil: it is not about the fence.
+//
+// The service may hand on what another guard said to it, and may have done something by
+// then. So a refusal is what names the resource and the token that were shown, as a gate
+// does whenever it has read a fence. "No fence" and "no protocol switched" name none: these
+// are handed on as answers.
 func (p problem) err(f guard.Fence, res *http.Response) error {
-	// The service may hand on what another guard said to it. It may have done something by
-	// then, so that is no refusal.
-	if p.Resource != "" && p.Resource != f.Resource || p.Shown != "" && p.Shown != f.Token.String() {
+	if p.Type != TypeUnknown && (p.Resource != f.Resource || p.Shown != f.Token.String()) {
 		return nil
 	}
 	switch p.Type {
@@ -149,8 +153,6 @@ func (p problem) err(f guard.Fence, res *http.Response) error {
 		return &guard.StaleError{Resource: f.Resource, Shown: f.Token, Seen: seen, Verdict: guard.Stale}
 	case TypeForeign:
 		return &guard.ForeignError{Resource: f.Resource, Shown: f.Cell, Seen: p.SeenCell}
-	case TypeMissing:
-		return fmt.Errorf("%w: %s", guard.ErrMissing, p.Detail)
 	case TypeMalformed:
 		return fmt.Errorf("%w: %s", guard.ErrMalformed, p.Detail)
 	case TypeUnknown:
@@ -158,8 +160,6 @@ func (p problem) err(f guard.Fence, res *http.Response) error {
 	case TypeBusy:
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 		return &busyError{why: p.Detail, after: time.Duration(min(max(seconds, 1), 3600)) * time.Second}
-	case TypeUpgrade:
-		return errors.New("httpguard: " + p.Detail)
 	}
 	return nil
 }

@@ -235,6 +235,26 @@ func TestMarksThatHang(t *testing.T) {
 	})
 }
 
+// twofold are marks that refuse every claim by a mark that they do not show.
+type twofold struct{}
+
+func (twofold) Claim(_ context.Context, f guard.Fence) error {
+	return &guard.StaleError{Resource: f.Resource, Shown: f.Token, Seen: 9, Verdict: guard.Stale}
+}
+
+func (twofold) Seen(context.Context, string) (guard.State, error) {
+	return guard.State{Cell: fence(1).Cell, Seen: 3}, nil
+}
+
+func TestMarksThatContradictThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := httpguard.NewGate(twofold{}, httpguard.Options{Wait: time.Hour})
+		if err := gate.Claim(t.Context(), fence(7)); !errors.Is(err, httpguard.ErrBusy) {
+			t.Errorf("claimed: %v", err)
+		}
+	})
+}
+
 // silent sends requests and tells nothing of their way.
 type silent struct{ sent atomic.Int32 }
 
@@ -298,16 +318,22 @@ func TestFenceIsForwarded(t *testing.T) {
 // it may have done something by then.
 func TestRefusalOfAnotherGuardIsAnAnswer(t *testing.T) {
 	for name, about := range map[string]string{
-		"another resource": `"resource":"other","shown":"7","seen":"9"`,
-		"another token":    `"resource":"x","shown":"3","seen":"9"`,
-		"no higher token":  `"resource":"x","shown":"7","seen":"7"`,
+		"another resource": `"type":"` + httpguard.TypeStale + `","resource":"other","shown":"7","seen":"9"`,
+		"another token":    `"type":"` + httpguard.TypeStale + `","resource":"x","shown":"3","seen":"9"`,
+		"no higher token":  `"type":"` + httpguard.TypeStale + `","resource":"x","shown":"7","seen":"7"`,
+		"no resource":      `"type":"` + httpguard.TypeStale + `","seen":"9"`,
+		"another cell":     `"type":"` + httpguard.TypeForeign + `","resource":"other","shown":"7"`,
+		"no fence":         `"type":"` + httpguard.TypeMissing + `"`,
+		"a malformed one":  `"type":"` + httpguard.TypeMalformed + `"`,
+		"busy":             `"type":"` + httpguard.TypeBusy + `"`,
+		"no upgrade":       `"type":"` + httpguard.TypeUpgrade + `"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := httpguard.NewGate(&httpguard.Memory{}, httpguard.Options{})
 			front := httptest.NewServer(asProxy(t, gate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/problem+json")
 				w.WriteHeader(http.StatusPreconditionFailed)
-				fmt.Fprintf(w, `{"type":%q,%s}`, httpguard.TypeStale, about)
+				fmt.Fprintf(w, "{%s}", about)
 			})))
 			defer front.Close()
 			res, err := (&http.Client{Transport: httpguard.Transport(nil, lease{fence(7), t.Context()})}).Post(front.URL, "text/plain", strings.NewReader("x"))

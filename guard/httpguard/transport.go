@@ -39,8 +39,9 @@ var ErrUnreachable = errors.New("no connection to the guard")
 //     with a request of its own, which shows the fence, too; to another host the error is
 //     [ErrRedirected].
 //   - The refusals of a guard are errors and not answers: guard.ErrStale (a
-//     *guard.StaleError), guard.ErrForeign, guard.ErrMissing, guard.ErrMalformed, and
-//     [ErrBusy]. Nothing was done then.
+//     *guard.StaleError), guard.ErrForeign, guard.ErrMalformed, and [ErrBusy]. Nothing was
+//     done then. They name the resource and the token; a refusal that does not, or names
+//     others, is the answer of a service that something else has refused.
 //   - An answer that was lost is guard.ErrUnknown: the request may have taken effect, or may
 //     do so later. ErrBusy with [ErrUnreachable] says that it was not sent. For that next has
 //     to tell of its connections by net/http/httptrace; of one that does not, every error is

@@ -172,6 +172,7 @@ var unexported = map[string]string{
 	"httpguard.requestsMax":      "guard/httpguard/gate.go",
 	"httpguard.waitersMax":       "guard/httpguard/gate.go",
 	"httpguard.marksMax":         "guard/httpguard/gate.go",
+	"httpguard.marksTries":       "guard/httpguard/gate.go",
 	"httpguard.presentMax":       "guard/httpguard/proxy.go",
 	"httpguard.bodyKept":         "guard/httpguard/proxy.go",
 	"httpguard.bodyMax":          "guard/httpguard/proxy.go",
