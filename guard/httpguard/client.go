@@ -111,5 +111,5 @@ func (c Client) ask(ctx context.Context, f guard.Fence, method, path, query stri
 	if c.wait >= 0 && method == http.MethodPost {
 		req.Header.Set("Prefer", "wait="+strconv.Itoa(int(math.Ceil(c.wait.Seconds()))))
 	}
-	return Transport(c.next, under{f, ctx}).RoundTrip(req)
+	return (&transport{next: c.next, lease: under{f, ctx}, own: true}).RoundTrip(req)
 }

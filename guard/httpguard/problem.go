@@ -109,14 +109,15 @@ func answer(w http.ResponseWriter, p problem, after time.Duration) {
 }
 
 // errorOf reads the answer of a guard as the error that it stands for; nil: it is another
-// answer, whose body has not been touched. Otherwise the body is closed.
-func errorOf(f guard.Fence, res *http.Response) error {
+// answer, whose body has not been touched. Otherwise the body is closed. own says that a
+// path of the guard's own was asked, which no service answers.
+func errorOf(f guard.Fence, res *http.Response, own bool) error {
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil || media != problemMedia {
 		return nil
 	}
 	switch res.StatusCode {
-	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusBadGateway,
+	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusPreconditionRequired, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		return nil
@@ -124,7 +125,7 @@ func errorOf(f guard.Fence, res *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(res.Body, problemMax))
 	var p problem
 	if err == nil && json.Unmarshal(text, &p) == nil {
-		if err := p.err(f, res); err != nil {
+		if err := p.err(f, res, own); err != nil {
 			_ = res.Body.Close() // it has been read
 			return err
 		}
@@ -139,9 +140,10 @@ func errorOf(f guard.Fence, res *http.Response) error {
 // The service may hand on what another guard said to it, and may have done something by
 // then. So a refusal is what names the resource and the token that were shown, as a gate
 // does whenever it has read a fence. "No fence" and "no protocol switched" name none: these
-// are handed on as answers.
-func (p problem) err(f guard.Fence, res *http.Response) error {
-	if p.Type != TypeUnknown && (p.Resource != f.Resource || p.Shown != f.Token.String()) {
+// are handed on as answers. On a path of the guard's own a refusal may leave the names out.
+func (p problem) err(f guard.Fence, res *http.Response, own bool) error {
+	is := func(named, shown string) bool { return named == shown || own && named == "" }
+	if p.Type != TypeUnknown && !(is(p.Resource, f.Resource) && is(p.Shown, f.Token.String())) {
 		return nil
 	}
 	switch p.Type {
@@ -153,6 +155,8 @@ func (p problem) err(f guard.Fence, res *http.Response) error {
 		return &guard.StaleError{Resource: f.Resource, Shown: f.Token, Seen: seen, Verdict: guard.Stale}
 	case TypeForeign:
 		return &guard.ForeignError{Resource: f.Resource, Shown: f.Cell, Seen: p.SeenCell}
+	case TypeMissing:
+		return fmt.Errorf("%w: %s", guard.ErrMissing, p.Detail)
 	case TypeMalformed:
 		return fmt.Errorf("%w: %s", guard.ErrMalformed, p.Detail)
 	case TypeUnknown:

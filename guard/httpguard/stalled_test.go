@@ -255,6 +255,35 @@ func TestMarksThatContradictThemselves(t *testing.T) {
 	})
 }
 
+// broken are marks that cannot be read or raised.
+type broken struct{}
+
+func (broken) Claim(context.Context, guard.Fence) error { return errCut }
+
+func (broken) Seen(context.Context, string) (guard.State, error) { return guard.State{}, errCut }
+
+// On the guard's own paths a refusal is one, also where it cannot name what was shown.
+func TestRefusalOfOwnPathIsAnError(t *testing.T) {
+	gate := httpguard.NewGate(broken{}, httpguard.Options{})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			r.Header.Del("Fencing-Token") // as something between them may
+		}
+		gate.Middleware(http.NotFoundHandler()).ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	client, err := httpguard.NewClient(front.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Seen(t.Context(), "x"); !errors.Is(err, httpguard.ErrBusy) {
+		t.Errorf("a mark that cannot be read: %v", err)
+	}
+	if err := client.Claim(t.Context(), fence(7)); !errors.Is(err, guard.ErrMissing) {
+		t.Errorf("a claim whose fence was lost on the way: %v", err)
+	}
+}
+
 // silent sends requests and tells nothing of their way.
 type silent struct{ sent atomic.Int32 }
 

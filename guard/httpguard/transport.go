@@ -53,12 +53,13 @@ func Transport(next http.RoundTripper, lease Lease) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	return &transport{next, lease}
+	return &transport{next: next, lease: lease}
 }
 
 type transport struct {
 	next  http.RoundTripper
 	lease Lease
+	own   bool // asks the guard's own paths
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -100,7 +101,7 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 		end()
 		return nil, err
 	}
-	if err := errorOf(f, res); err != nil {
+	if err := errorOf(f, res, t.own); err != nil {
 		end()
 		return nil, err
 	}
